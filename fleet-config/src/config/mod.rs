@@ -1,0 +1,1 @@
+//! Settings: one struct per file kind; text is parsed, then checked, then typed.

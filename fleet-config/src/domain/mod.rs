@@ -1,0 +1,52 @@
+//! The nouns of the fleet, each with its canonical form.
+//!
+//! Task: what is to be computed. Case: one input configuration. Candidate: a source tree and a launch plan.
+//! Submission: candidates × targets × policy. Cell: one candidate on one device class. Attempt: one leased
+//! try at a cell. Outcome: the verdict of an attempt. Fingerprint: what it was measured in. Comparability
+//! class: which fields must be equal for two times to be compared.
+
+mod architecture;
+mod blob;
+mod candidate;
+pub mod canonical;
+mod decimal;
+mod device;
+mod element;
+mod expression;
+mod fingerprint;
+mod id;
+mod measurement;
+mod outcome;
+mod plan;
+mod policy;
+mod submission;
+mod task;
+mod unit;
+
+pub use architecture::{Architecture, ArchitectureError, Vendor};
+pub use blob::BlobRef;
+pub use candidate::{Candidate, Cost, Provenance, SourceFile, SourceTree};
+pub use decimal::{Decimal, DecimalError};
+pub use device::{DeviceClass, DeviceClassError, DeviceDescription, DeviceKind, Predicate};
+pub use element::ElementType;
+pub use expression::{Expression, ExpressionError, Scope};
+pub use fingerprint::{
+    CLASS_FIELDS, ComparabilityClass, Fact, Facts, Fingerprint, MEASURE_VERSION, RATIO_FIELDS, field,
+};
+pub use id::{
+    CandidateId, CellId, ClassId, DeviceId, Digest, DigestError, FamilyId, Fence, LeafIndex, NodeId, Nonce,
+    PolicyId, RecordId, Seed, Sha256, SubmissionId, TaskId,
+};
+pub use measurement::{CaseTiming, SampleSeries, StageTimes};
+pub use outcome::{
+    Blame, Cause, FaultKind, LaunchPlace, MemoryPlace, Mismatch, Outcome, SourcePlace, Stage, Status,
+    UnsupportedReason,
+};
+pub use plan::{Attributes, KernelStep, LaunchPlan, MemsetStep, Scratch, Step};
+pub use policy::{CaseOrder, ClockOfRecord, FpContract, MeasurementPolicy, Statistic};
+pub use submission::{Reuse, Submission};
+pub use task::{
+    Case, CaseKind, Commitment, Holdout, Implementation, Input, Limits, NanRule, Param, ParamKind, Role,
+    Special, SpecialValue, Task, Tolerance,
+};
+pub use unit::{Bytes, Milliseconds, PartsPerBillion, Picoseconds};

@@ -1,0 +1,117 @@
+//! Measurement policies: how time is taken, as named, versioned, hashed objects.
+
+use super::canonical::{CanonicalError, Document};
+use super::{Milliseconds, PolicyId};
+use serde::{Deserialize, Serialize};
+
+/// Part of every record and of comparability; results of different policies are never ranked together.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MeasurementPolicy {
+    /// Always [`MeasurementPolicy::FORMAT`].
+    pub format: String,
+    /// Name and version, such as `cpu-paired/1`.
+    pub name: String,
+    pub clock: ClockOfRecord,
+    pub statistic: Statistic,
+    pub order: CaseOrder,
+    /// Untimed launches of each side before the first pair.
+    pub warmups: u32,
+    /// Pairs of one baseline and one candidate launch.
+    pub pairs_min: u32,
+    pub pairs_max: u32,
+    /// Per case, warm-ups included; `pairs_min` is reached even when it is spent.
+    pub budget: Milliseconds,
+    /// Timed launches whose outputs are checked, picked after the fact.
+    pub checked_launches: u32,
+    /// Redraws of the inputs that each case is validated with.
+    pub draws: u32,
+    pub fp_contract: FpContract,
+    /// Flags given to the compiler beside those of the architecture.
+    pub compiler_flags: Vec<String>,
+}
+
+/// Which clock the recorded times come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClockOfRecord {
+    /// CLOCK_MONOTONIC of the supervisor, around the doorbell of the worker.
+    SupervisorMonotonic,
+    /// CUDA events in the worker, checked against the supervisor's bracket.
+    DeviceEvents,
+}
+
+/// What stands for a series.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Statistic {
+    /// Median over pairs of log(baseline / candidate); absolute medians are shown beside it.
+    MedianLogRatio,
+}
+
+/// In which order the two sides run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CaseOrder {
+    /// baseline, candidate, candidate, baseline, …: linear drift cancels.
+    Abba,
+}
+
+/// Whether the compiler may fuse a multiplication and an addition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FpContract {
+    Off,
+    Fast,
+}
+
+impl MeasurementPolicy {
+    pub const FORMAT: &str = "muster.policy/1";
+
+    /// `cpu-paired/1`: the default of CPU devices.
+    pub fn cpu_paired() -> Self {
+        Self {
+            format: Self::FORMAT.to_owned(),
+            name: "cpu-paired/1".to_owned(),
+            clock: ClockOfRecord::SupervisorMonotonic,
+            statistic: Statistic::MedianLogRatio,
+            order: CaseOrder::Abba,
+            warmups: 3,
+            pairs_min: 10,
+            pairs_max: 200,
+            budget: Milliseconds(2000),
+            checked_launches: 2,
+            draws: 2,
+            fp_contract: FpContract::Off,
+            compiler_flags: vec!["-O2".to_owned(), "-std=c++17".to_owned()],
+        }
+    }
+
+    /// `gpu-probe/1`: event pairs on a GPU, until the measuring policies proper replace it.
+    pub fn gpu_probe() -> Self {
+        Self {
+            format: Self::FORMAT.to_owned(),
+            name: "gpu-probe/1".to_owned(),
+            clock: ClockOfRecord::DeviceEvents,
+            statistic: Statistic::MedianLogRatio,
+            order: CaseOrder::Abba,
+            warmups: 10,
+            pairs_min: 100,
+            pairs_max: 100,
+            budget: Milliseconds(2000),
+            checked_launches: 2,
+            draws: 2,
+            fp_contract: FpContract::Fast,
+            compiler_flags: vec!["-std=c++17".to_owned()],
+        }
+    }
+
+    /// Canonical bytes and digests.
+    pub fn document(&self) -> Result<Document, CanonicalError> {
+        Document::of(self)
+    }
+    /// The name of this policy.
+    pub fn id(&self) -> Result<PolicyId, CanonicalError> {
+        Ok(PolicyId(self.document()?.digest().0))
+    }
+}

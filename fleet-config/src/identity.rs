@@ -1,0 +1,1 @@
+//! Keys and pinned fingerprints as types.

@@ -1,0 +1,12 @@
+//! The contract: whatever coordinator and nodes must agree on before work starts is defined here.
+//!
+//! Read in this order: [`domain`] (the nouns), [`generator`] (inputs, exact to the bit), [`wire`] (the
+//! sentences), [`config`] (the settings), [`identity`] (keys), [`refusal`] (how bad input is answered).
+//! Nothing in this crate reads a clock, draws randomness or does IO, save `config::load`.
+
+pub mod config;
+pub mod domain;
+pub mod generator;
+pub mod identity;
+pub mod refusal;
+pub mod wire;

@@ -1,0 +1,1 @@
+//! The sentences between coordinator and node.
