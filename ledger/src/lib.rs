@@ -1,1 +1,14 @@
-//! Placeholder.
+//! The memory: what was measured, provably, and what may be concluded from it.
+//!
+//! Truth: entry bundles, tiles, the signed checkpoint and the WAL tail. Beside it: blobs, addressed by hash.
+//! Rebuildable and never trusted: the index. Read in this order: [`entry`] (what one leaf says), [`log`] (the
+//! Merkle log over opaque bytes), [`blob`], [`verify`] (the outside check), [`index`], [`stats`], [`rank`].
+
+pub mod blob;
+pub mod entry;
+#[cfg(feature = "index")]
+pub mod index;
+pub mod log;
+pub mod rank;
+pub mod stats;
+pub mod verify;

@@ -1,1 +1,1 @@
-//! Placeholder.
+//! Harness of the whole-fleet tests: real binaries on loopback.

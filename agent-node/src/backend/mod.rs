@@ -1,0 +1,1 @@
+//! Backends: the trait that every device kind implements.

@@ -1,0 +1,1 @@
+//! The steps of one attempt: prepare, compile, validate, time, sign.

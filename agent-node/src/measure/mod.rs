@@ -1,0 +1,1 @@
+//! Measuring: pair order, stopping, medians.

@@ -1,0 +1,1 @@
+//! Probing: the environment fingerprint of this machine and its devices.

@@ -1,0 +1,1 @@
+//! The sandbox: what compilers and candidates may do; default deny.

@@ -1,0 +1,1 @@
+//! The session with the coordinator: pure machine, driver, outbox.

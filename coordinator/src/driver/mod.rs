@@ -1,0 +1,1 @@
+//! The only event loop: gathers events, steps the scheduler, performs its effects.

@@ -1,0 +1,1 @@
+//! The journal: durable facts as versioned, checksummed JSON frames.

@@ -1,0 +1,1 @@
+//! The scheduler: pure decisions over facts.

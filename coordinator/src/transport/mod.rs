@@ -1,0 +1,1 @@
+//! The QUIC side: listening, admission, sessions.

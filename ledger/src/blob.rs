@@ -1,0 +1,1 @@
+//! Blobs: content beside the ledger, addressed by blake3, written once.

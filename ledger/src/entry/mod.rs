@@ -1,0 +1,1 @@
+//! Entries: what one leaf says, who may say it, and its canonical bytes.

@@ -1,0 +1,1 @@
+//! The sled index: a cache of the log, never the truth.

@@ -1,0 +1,1 @@
+//! Ranking: the leaderboard of one task in one device class.

@@ -1,0 +1,1 @@
+//! Statistics: which estimator answers which question, with sources.

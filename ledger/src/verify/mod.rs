@@ -1,0 +1,1 @@
+//! The outside check of a whole ledger folder: trusts the verifier key alone.
