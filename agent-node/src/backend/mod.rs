@@ -1,1 +1,209 @@
-//! Backends: the trait that every device kind implements.
+//! Backends: the trait that every device kind implements, designed against CUDA; the CPU fits into it.
+//!
+//! A backend offers devices, makes artefacts, and opens workers. A worker is a process of its own that holds
+//! the candidate; nothing in it decides a verdict. The supervisor (this process) draws inputs, reads outputs,
+//! keeps the clock where the policy says so, and compares after the worker is dead.
+
+pub mod cpu;
+
+use crate::sandbox::Confinement;
+use fleet_config::domain::{
+    Architecture, BlobRef, DeviceDescription, DeviceId, Digest, ElementType, Facts, MeasurementPolicy,
+    Milliseconds, Outcome, Picoseconds, Role,
+};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// One kind of device of this node. Methods block; callers run them on blocking threads.
+pub trait Backend: Send + Sync {
+    /// `cpu`, `cuda`.
+    fn name(&self) -> &'static str;
+
+    /// The devices found at start, by the vendor's UUID. Empty is legal: a node without devices stays up.
+    fn devices(&self) -> Vec<DeviceDescription>;
+
+    /// Makes an artefact for `request.architecture`, or answers from the cache. Never called while a timing
+    /// lock is held.
+    fn compile(&self, request: &CompileRequest) -> Result<Artefact, Failure>;
+
+    /// Starts a worker process on `device` with `artefact` loaded. The process is confined before anything of
+    /// the candidate is loaded.
+    fn open(
+        &self,
+        device: &DeviceId,
+        artefact: &Artefact,
+        launch: &WorkerOptions,
+    ) -> Result<Box<dyn Worker>, Failure>;
+
+    /// The volatile part of the fingerprint, now.
+    fn volatile(&self, device: &DeviceId) -> Facts;
+}
+
+/// A process that holds one artefact and evaluates resolved plans. Dropping it kills the process group.
+pub trait Worker: Send {
+    /// Makes fresh buffers (new addresses) for `evaluation`. Sizes and launch limits are checked here, before
+    /// anything runs: too large is `out_of_memory` or `unsupported_on_device`, illegal geometry `launch_error`.
+    fn prepare(&mut self, evaluation: &Evaluation) -> Result<(), Failure>;
+
+    /// Overwrites buffer `index` (order of [`Evaluation::buffers`]); `bytes` has exactly its size.
+    fn write(&mut self, index: usize, bytes: &[u8]) -> Result<(), Failure>;
+
+    /// Fills buffer `index` with `byte`.
+    fn fill(&mut self, index: usize, byte: u8) -> Result<(), Failure>;
+
+    /// Evaluates the whole plan once and waits for it. The time is by the clock of record of this backend.
+    /// Faults, endless kernels (killed at the limit) and dead workers come back as the outcome they mean.
+    fn launch(&mut self) -> Result<Picoseconds, Failure>;
+
+    /// Copies buffer `index` out. `in` buffers are copied too, so that the caller sees changed inputs.
+    fn read(&mut self, index: usize) -> Result<Vec<u8>, Failure>;
+
+    /// Checks canaries and guard zones after the last launch; a hit is `contract_violation` with buffer and
+    /// offset, and thread and line where the device can tell.
+    fn check_fences(&mut self) -> Result<(), Failure>;
+
+    /// Ends the process and waits for it. Outputs read before stay with the caller.
+    fn finish(self: Box<Self>);
+}
+
+/// Everything that a compiler may read, and how.
+#[derive(Debug, Clone)]
+pub struct CompileRequest {
+    pub sources: Sources,
+    /// Header trees of the task, each under its own include root.
+    pub headers: Vec<Sources>,
+    /// Kernels that the launch plan names.
+    pub entries: Vec<EntryPoint>,
+    pub architecture: Architecture,
+    pub policy: MeasurementPolicy,
+    pub limit: Milliseconds,
+    /// An empty folder of this job, the only place that the compiler may write to.
+    pub folder: PathBuf,
+    pub confinement: Confinement,
+}
+
+/// The files of a source tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sources {
+    /// Path of the file that is compiled.
+    pub main: String,
+    pub files: BTreeMap<String, Vec<u8>>,
+}
+
+/// A kernel that will be launched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EntryPoint {
+    pub name: String,
+    /// The declaration that it must match (the task's entry), or `None` for a candidate's own kernels.
+    pub signature: Option<String>,
+}
+
+/// A loadable file with how it was made.
+#[derive(Debug, Clone)]
+pub struct Artefact {
+    pub path: PathBuf,
+    /// What the file must still be when it is loaded.
+    pub blob: BlobRef,
+    /// Digest of everything that the compiler could read plus its arguments.
+    pub key: Digest,
+    pub compiler: String,
+    pub flags: Vec<String>,
+    pub log: String,
+    pub resources: BTreeMap<String, u64>,
+    /// Whether this artefact may leave the machine (cubins may, host code never does).
+    pub portability: Portability,
+    /// Name of the file that line numbers refer to.
+    pub main: String,
+}
+
+/// Whether an artefact may run elsewhere than where it was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Portability {
+    ThisMachine,
+    Architecture,
+}
+
+/// How a worker is started.
+#[derive(Debug, Clone)]
+pub struct WorkerOptions {
+    /// An empty folder of this job; the worker's working directory.
+    pub folder: PathBuf,
+    pub confinement: Confinement,
+    /// One launch, its wait included.
+    pub launch_limit: Milliseconds,
+    /// Upper bound of all buffers together, in bytes.
+    pub memory: u64,
+}
+
+/// A launch plan resolved for one case: numbers only.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Evaluation {
+    pub case: String,
+    pub buffers: Vec<Buffer>,
+    pub steps: Vec<ResolvedStep>,
+}
+
+/// One buffer in device memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Buffer {
+    pub name: String,
+    pub use_: BufferUse,
+    pub element: ElementType,
+    /// Size in bytes.
+    pub bytes: u64,
+}
+
+/// Whose buffer it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BufferUse {
+    Parameter(Role),
+    Scratch,
+}
+
+/// One step with its geometry known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ResolvedStep {
+    Kernel {
+        /// Index into [`CompileRequest::entries`].
+        entry: usize,
+        name: String,
+        grid: [u64; 3],
+        block: [u64; 3],
+        shared_bytes: u64,
+        arguments: Vec<Argument>,
+        cooperative: bool,
+        cluster: Option<[u32; 3]>,
+    },
+    Memset {
+        buffer: usize,
+        byte: u8,
+    },
+}
+
+/// One argument of a kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Argument {
+    /// Index into [`Evaluation::buffers`].
+    Buffer(usize),
+    /// Little-endian bytes of a scalar passed by value.
+    Scalar(Vec<u8>),
+}
+
+/// An outcome other than `ok`, with the log that explains it.
+#[derive(Debug, Clone)]
+pub struct Failure {
+    pub outcome: Box<Outcome>,
+    /// Compiler log or captured output; bounded; becomes a blob.
+    pub log: Option<Vec<u8>>,
+}
+
+impl Failure {
+    /// A failure without a log.
+    pub fn new(outcome: Outcome) -> Self {
+        Self { outcome: Box::new(outcome), log: None }
+    }
+    /// The same with a log.
+    pub fn with_log(outcome: Outcome, log: impl Into<Vec<u8>>) -> Self {
+        Self { outcome: Box::new(outcome), log: Some(log.into()) }
+    }
+}

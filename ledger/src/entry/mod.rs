@@ -1,1 +1,5 @@
 //! Entries: what one leaf says, who may say it, and its canonical bytes.
+
+pub mod predicate;
+
+pub use predicate::{Kind, Predicate};
