@@ -1,1 +1,37 @@
-//! The sentences between coordinator and node.
+//! The sentences between coordinator and node. Each wire version is a frozen module with its own types and
+//! golden bytes: bincode is positional, so one added field breaks a version. The codec is the only bincode user
+//! here.
+//!
+//! ```text
+//! node ── QUIC, mutual TLS, ALPN muster/1 ──► coordinator
+//!   control stream (node opens, lives as long as the connection)
+//!      Hello ─────────────────────────────────►
+//!      ◄───────────────────────────────── Welcome | Goodbye
+//!      Heartbeat, Capacity ───────────────────►
+//!      ◄─────────────────────── Cancel, Drain, Checkpoint
+//!   assignment stream (coordinator opens, one each)
+//!      ◄────────────────────────────────── Assign
+//!      Taken | Declined, then Progress … ─────►
+//!   report stream (node opens, one each)
+//!      Report, then PutBlob bodies that are asked for ►
+//!      ◄───────────────── NeedBlobs, then Recorded
+//!   blob stream (node opens, one each)
+//!      FetchBlob ─────────────────────────────►
+//!      ◄─────────────── BlobFollows, then the bytes
+//! ```
+
+pub mod codec;
+pub mod v1;
+
+/// ALPN of the version that this build speaks.
+pub const ALPN: &[u8] = b"muster/1";
+
+/// Largest frame on a control or assignment stream: far above the largest legal message, far below what would
+/// hurt.
+pub const FRAME_MAX: usize = 256 * 1024;
+
+/// Largest blob that may cross the wire.
+pub const BLOB_MAX: u64 = 1 << 30;
+
+/// Longest time between two signs of life on a connection.
+pub const KEEP_ALIVE_SECONDS: u64 = 15;
