@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Everything that CI runs, in one command. --quick (every commit, within 3 minutes): format, lints, unit tests
+# of the packages. Full (before a push): also whole-fleet tests, docs, dependency rules, scripts' own lint.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+mode=full
+case "${1:-}" in
+  "") ;;
+  --quick) mode=quick ;;
+  *) echo "usage: scripts/check.sh [--quick]"; exit 2 ;;
+esac
+
+failed=() skipped=()
+step() { # step NAME COMMAND…
+  local name=$1 start=$SECONDS; shift
+  echo "== $name"
+  if "$@"; then echo "== $name: ok, $((SECONDS - start)) s"; else failed+=("$name"); echo "== $name: FAILED"; fi
+}
+tool() { # tool COMMAND INSTALL-LINE NAME COMMAND…
+  local need=$1 install=$2; shift 2
+  if command -v "$need" >/dev/null 2>&1; then step "$@"; else
+    skipped+=("$1"); echo "== $1: SKIPPED, $need is absent; install it with: $install"; fi
+}
+python_vectors() { python3 tests/python/check_generator.py; }
+tests_log=$(mktemp); trap 'rm -f "$tests_log"' EXIT
+rust_tests() { cargo test --locked --no-fail-fast "$@" 2>&1 | tee -a "$tests_log"; }
+
+step "format" cargo fmt --all -- --check
+step "lints" cargo clippy --locked --workspace --all-targets -- -D warnings
+if [ "$mode" = quick ]; then
+  step "unit tests" rust_tests --workspace --lib
+  step "architecture" rust_tests -p fleet-tests --test architecture
+else
+  step "build" cargo build --locked --workspace --bins
+  step "tests" rust_tests --workspace
+  step "docs" env RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps -q
+  tool python3 "apt-get install python3" "generator against Python" python_vectors
+  tool cargo-deny "cargo install --locked cargo-deny" "dependency rules" \
+    cargo deny --offline --log-level error check bans licenses sources
+  tool shellcheck "apt-get install shellcheck" "shell scripts" shellcheck scripts/*.sh .ci/run
+fi
+
+passed=$(awk '/^test result:/ {n += $4} END {print n + 0}' "$tests_log")
+broken=$(awk '/^test result:/ {n += $6} END {print n + 0}' "$tests_log")
+for name in "${skipped[@]}"; do echo "SKIPPED: $name"; done
+for name in "${failed[@]}"; do echo "FAILED: $name"; done
+# A failed step that is no counted test (lints, docs) counts as one failure, so that the line never hides it.
+[ "${#failed[@]}" -eq 0 ] || [ "$broken" -gt 0 ] || broken=${#failed[@]}
+echo "$passed passed, $broken failed, ${#skipped[@]} skipped"
+[ "${#failed[@]}" -eq 0 ]
