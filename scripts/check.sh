@@ -2,7 +2,7 @@
 # Everything that CI runs, in one command. --quick (every commit, within 3 minutes): format, lints, unit tests
 # of the packages. Full (before a push): also whole-fleet tests, docs, dependency rules, scripts' own lint.
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit 2
 mode=full
 case "${1:-}" in
   "") ;;

@@ -1,1 +1,2 @@
+//! Placeholder binary.
 fn main() {}

@@ -1,0 +1,49 @@
+//! Documents name only files that exist.
+
+use super::{files, none, read, root};
+use std::path::Path;
+
+/// Words in back quotes that look like paths of this checkout.
+fn paths(text: &str) -> Vec<String> {
+    let prefixes =
+        ["fleet-config/", "ledger/", "coordinator/", "agent-node/", "tests/", "scripts/", "docs/", ".ci/"];
+    let quoted = text.split('`').skip(1).step_by(2);
+    let words =
+        quoted.flat_map(str::split_whitespace).filter(|word| prefixes.iter().any(|p| word.starts_with(p)));
+    words
+        .filter(|word| !word.contains(['<', '*', '{', '…', '$']))
+        .map(|w| w.trim_end_matches([',', '.', ':']).to_owned())
+        .collect()
+}
+
+#[test]
+fn every_path_in_the_documents_exists() {
+    let mut findings = Vec::new();
+    let documents = files().into_iter().filter(|path| path.extension().is_some_and(|e| e == "md"));
+    for document in documents.filter(|path| path != Path::new("CHANGELOG.md")) {
+        for path in paths(&read(&document)) {
+            let file = path.split('#').next().unwrap_or(&path);
+            if !root().join(file).exists() {
+                findings.push(format!("{}: `{path}`", document.display()));
+            }
+        }
+    }
+    none("documents name files that do not exist", findings);
+}
+
+#[test]
+fn the_pages_of_the_house_are_there() {
+    let pages = [
+        "README.md",
+        "CHANGELOG.md",
+        "LICENSE",
+        "docs/ARCHITECTURE.md",
+        "docs/PROTOCOL.md",
+        "docs/LEDGER.md",
+        "docs/STYLE.md",
+    ];
+    none(
+        "missing pages",
+        pages.iter().filter(|page| !root().join(page).exists()).map(|p| (*p).into()).collect(),
+    );
+}
