@@ -14,6 +14,7 @@ mod device;
 mod element;
 mod expression;
 mod fingerprint;
+pub mod half;
 mod id;
 mod measurement;
 mod outcome;
