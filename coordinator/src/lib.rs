@@ -4,8 +4,10 @@
 //! only event loop), [`transport`] (nodes over QUIC), [`http`] (people and programs), [`cli`].
 
 pub mod cli;
+pub mod clock;
 pub mod driver;
 pub mod http;
 pub mod journal;
 pub mod scheduler;
+pub mod state;
 pub mod transport;

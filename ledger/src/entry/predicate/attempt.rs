@@ -47,22 +47,24 @@ pub struct AttemptLost {
     pub lost_on: String,
 }
 
-/// Why an attempt has no result.
+/// Why an attempt, or a whole cell, has no result. None of these is ever charged to the candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LossReason {
     /// The node was silent for too long.
     NodeSilent,
-    /// The node came back and did not know the attempt.
-    NodeForgot,
     /// The lease passed its deadline.
-    LeaseExpired,
-    /// The node declined the attempt (full disk, missing blob).
-    Declined,
+    DeadlinePassed,
+    /// The node came back and did not hold the attempt.
+    NotHeld,
+    /// The node gave the attempt up (declined, full disk, missing blob).
+    Abandoned,
     /// The submission or cell was cancelled.
     Cancelled,
-    /// Nothing was left to try.
-    Exhausted,
+    /// The fleet failed too often; the cell ends as `infrastructure`.
+    AttemptsExhausted,
+    /// No device became free within the queue budget; the cell ends as `infrastructure`.
+    QueueBudgetSpent,
 }
 
 /// What follows for the cell.
@@ -93,14 +95,20 @@ pub struct AttemptRefused {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RefusalReason {
-    /// Another attempt holds the cell now.
-    StaleFence,
+    /// No attempt at this cell was ever granted here.
+    UnknownCell,
     /// The cell has its final entry.
     CellClosed,
-    /// The coordinator never opened this cell.
-    UnknownCell,
-    /// The lease belongs to another node or device.
-    WrongHolder,
+    /// The attempt ended, or a newer one holds the cell.
+    StaleFence,
+    /// No such fence was granted for this cell.
+    UnknownFence,
+    /// Another node holds the lease.
+    WrongNode,
+    /// The lease is for another device.
+    WrongDevice,
+    /// The nonce is not the one of the lease.
+    WrongNonce,
 }
 
 impl Predicate for AttemptGranted {
