@@ -1,9 +1,11 @@
 //! The contract: whatever coordinator and nodes must agree on before work starts is defined here.
 //!
-//! Read in this order: [`domain`] (the nouns), [`generator`] (inputs, exact to the bit), [`wire`] (the
-//! sentences), [`config`] (the settings), [`identity`] (keys), [`refusal`] (how bad input is answered).
+//! Read in this order: [`domain`] (the nouns), [`generator`] (inputs, exact to the bit), [`mod@compare`]
+//! (outputs against what is expected), [`wire`] (the sentences), [`config`] (the settings), [`identity`]
+//! (keys), [`refusal`] (how bad input is answered).
 //! Nothing in this crate reads a clock, draws randomness or does IO, save `config::load`.
 
+pub mod compare;
 pub mod config;
 pub mod domain;
 pub mod generator;

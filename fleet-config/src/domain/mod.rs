@@ -15,11 +15,13 @@ mod element;
 mod expression;
 mod fingerprint;
 pub mod half;
+mod holdout;
 mod id;
 mod measurement;
 mod outcome;
 mod plan;
 mod policy;
+pub mod shape;
 mod submission;
 mod task;
 mod unit;
@@ -34,6 +36,7 @@ pub use expression::{Expression, ExpressionError, Scope};
 pub use fingerprint::{
     CLASS_FIELDS, ComparabilityClass, Fact, Facts, Fingerprint, MEASURE_VERSION, RATIO_FIELDS, field,
 };
+pub use holdout::{HoldoutError, HoldoutSection};
 pub use id::{
     CandidateId, CellId, ClassId, DeviceId, Digest, DigestError, FamilyId, Fence, LeafIndex, NodeId, Nonce,
     PolicyId, RecordId, Seed, Sha256, SubmissionId, TaskId,
@@ -45,6 +48,7 @@ pub use outcome::{
 };
 pub use plan::{Attributes, KernelStep, LaunchPlan, MemsetStep, Scratch, Step};
 pub use policy::{CaseOrder, ClockOfRecord, FpContract, MeasurementPolicy, Statistic};
+pub use shape::ShapeError;
 pub use submission::{Reuse, Submission};
 pub use task::{
     Case, CaseKind, Commitment, Holdout, Implementation, Input, Limits, NanRule, Param, ParamKind, Role,

@@ -1,0 +1,142 @@
+//! The comparison rule, type by type, and its hints.
+
+use super::*;
+use crate::domain::half::{bf16_from_f64, f16_from_f64};
+use proptest::prelude::*;
+
+fn tolerance(absolute: &str, relative: &str, nan: NanRule) -> Tolerance {
+    Tolerance { absolute: absolute.parse().unwrap(), relative: relative.parse().unwrap(), nan }
+}
+
+fn bytes(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+fn floats(
+    shape: &[u64],
+    tolerance: &Tolerance,
+    expected: &[f32],
+    got: &[f32],
+) -> Result<Option<Mismatch>, CompareError> {
+    let output = Output { name: "c", element: ElementType::F32, shape, tolerance };
+    compare(&output, &bytes(expected), &bytes(got))
+}
+
+#[test]
+fn elements_within_tolerance_match_and_beyond_do_not() {
+    let rule = tolerance("0.001", "0.01", NanRule::Never);
+    assert_eq!(floats(&[3], &rule, &[1.0, 0.0, -0.0], &[1.01, 0.0009, 0.0]), Ok(None));
+    let miss = floats(&[3], &rule, &[1.0, 2.0, 100.0], &[1.0, 2.0, 102.0]).unwrap().unwrap();
+    assert_eq!((miss.index, miss.count, miss.total), (2, 1, 3));
+    assert_eq!((miss.expected.as_str(), miss.got.as_str()), ("100", "102"));
+    assert_eq!(miss.absolute_error.unwrap().as_str(), "2");
+    assert_eq!(miss.relative_error.unwrap().as_str(), "0.02");
+}
+
+#[test]
+fn zero_tolerance_means_equality() {
+    let rule = tolerance("0", "0", NanRule::Never);
+    assert_eq!(floats(&[2], &rule, &[1.5, 0.1], &[1.5, 0.1]), Ok(None));
+    assert!(floats(&[1], &rule, &[0.1], &[0.100_000_01]).unwrap().is_some());
+}
+
+#[test]
+fn nan_is_never_a_wildcard() {
+    let wide = "1e300";
+    for (nan, expected, got, fits) in [
+        (NanRule::Equal, f32::NAN, f32::NAN, true),
+        (NanRule::Equal, f32::NAN, 0.0, false),
+        (NanRule::Equal, 0.0, f32::NAN, false),
+        (NanRule::Never, f32::NAN, f32::NAN, false),
+        (NanRule::Never, 1.0, f32::NAN, false),
+        (NanRule::Never, f32::INFINITY, f32::INFINITY, true),
+        (NanRule::Never, f32::INFINITY, f32::NEG_INFINITY, false),
+        (NanRule::Never, f32::INFINITY, 0.0, false),
+        (NanRule::Never, 0.0, f32::INFINITY, false),
+    ] {
+        let found = floats(&[1], &tolerance(wide, wide, nan), &[expected], &[got]).unwrap();
+        assert_eq!(found.is_none(), fits, "{nan:?} {expected} {got}");
+    }
+    let rule = tolerance("0", "0", NanRule::Never);
+    let miss = floats(&[1], &rule, &[1.0], &[f32::NEG_INFINITY]).unwrap().unwrap();
+    assert_eq!((miss.got.as_str(), miss.absolute_error), ("-inf", None));
+    assert_eq!(miss.pattern, "every element, non-finite");
+}
+
+#[test]
+fn every_usable_type_is_compared() {
+    let rule = tolerance("1000000000", "1000000000", NanRule::Never);
+    for element in ElementType::USABLE {
+        let width = usize::try_from(element.bytes().unwrap()).unwrap();
+        let (zero, mut one) = (vec![0; width], vec![0; width]);
+        one[0] = 1;
+        let output = Output { name: "c", element, shape: &[1], tolerance: &rule };
+        assert_eq!(compare(&output, &zero, &zero), Ok(None), "{element}");
+        // The tolerance is huge, but integers and bool know none.
+        assert_eq!(compare(&output, &zero, &one).unwrap().is_some(), element.is_exact(), "{element}");
+        assert!(compare(&output, &zero, &one[1..]).is_err());
+    }
+    let reserved = Output { name: "c", element: ElementType::Fp8E4m3, shape: &[1], tolerance: &rule };
+    assert!(compare(&reserved, &[0], &[0]).is_err());
+}
+
+#[test]
+fn narrow_floats_are_written_shortly() {
+    let rule = tolerance("0", "0", NanRule::Never);
+    for (element, encode) in
+        [(ElementType::F16, f16_from_f64 as fn(f64) -> u16), (ElementType::Bf16, bf16_from_f64)]
+    {
+        let output = Output { name: "c", element, shape: &[1], tolerance: &rule };
+        let miss =
+            compare(&output, &encode(0.5).to_le_bytes(), &encode(0.25).to_le_bytes()).unwrap().unwrap();
+        assert_eq!((miss.expected.as_str(), miss.got.as_str()), ("0.5", "0.25"));
+    }
+    let output = Output { name: "c", element: ElementType::I64, shape: &[1], tolerance: &rule };
+    let miss = compare(&output, &i64::MIN.to_le_bytes(), &i64::MAX.to_le_bytes()).unwrap().unwrap();
+    assert_eq!(miss.expected, "-9223372036854775808");
+}
+
+#[test]
+fn hints_name_what_the_wrong_elements_share() {
+    let rule = tolerance("0", "0", NanRule::Never);
+    let hint = |shape: &[u64], wrong: &dyn Fn(usize) -> Option<f32>| {
+        let total = usize::try_from(shape.iter().product::<u64>()).unwrap();
+        let got: Vec<f32> = (0..total).map(|index| wrong(index).unwrap_or(1.0)).collect();
+        floats(shape, &rule, &vec![1.0; total], &got).unwrap().unwrap().pattern
+    };
+    let poison = f32::from_le_bytes([0xFF; 4]);
+    let other = f32::from_le_bytes([0x7B; 4]);
+    assert_eq!(hint(&[4, 5], &|_| Some(2.0)), "every element");
+    assert_eq!(hint(&[4, 5], &|_| Some(poison)), "untouched (still the poison 0xFF), every element");
+    assert_eq!(
+        hint(&[4, 5], &|i| (i % 5 == 4).then_some(other)),
+        "untouched (still the poison 0x7B), last column"
+    );
+    assert_eq!(hint(&[4, 5], &|i| (i >= 15).then_some(2.0)), "last row");
+    assert_eq!(hint(&[4, 5], &|i| (i >= 15 || i % 5 == 4).then_some(2.0)), "last row and last column");
+    assert_eq!(hint(&[100], &|i| (i >= 96).then_some(2.0)), "tail: only from index 96 on");
+    assert_eq!(hint(&[100], &|i| (i >= 40).then_some(f32::NAN)), "only from index 40 on, non-finite");
+    assert_eq!(hint(&[100], &|i| (i == 3 || i == 50).then_some(2.0)), "");
+    let miss = floats(&[2, 3], &rule, &[0.0; 6], &[0.0, 0.0, 0.0, 0.0, 0.0, 1.0]).unwrap().unwrap();
+    assert_eq!(miss.coordinates, [1, 2]);
+}
+
+#[test]
+fn errors_of_good_outputs_are_measured() {
+    let rule = tolerance("1", "0", NanRule::Equal);
+    let output = Output { name: "c", element: ElementType::F32, shape: &[4], tolerance: &rule };
+    let (left, right) = (bytes(&[1.0, 2.0, f32::INFINITY, 4.0]), bytes(&[1.5, 2.25, f32::INFINITY, 4.0]));
+    let errors = max_errors(&output, &left, &right).unwrap();
+    assert_eq!((errors.absolute.as_str(), errors.differing, errors.total), ("0.5", 2, 4));
+}
+
+proptest! {
+    #[test]
+    fn an_output_always_matches_itself_unless_a_nan_is_refused(bits in proptest::collection::vec(any::<u32>(), 1..40)) {
+        let values: Vec<f32> = bits.iter().map(|bits| f32::from_bits(*bits)).collect();
+        let shape = [values.len() as u64];
+        prop_assert_eq!(floats(&shape, &tolerance("0", "0", NanRule::Equal), &values, &values).unwrap(), None);
+        let strict = floats(&shape, &tolerance("0", "0", NanRule::Never), &values, &values).unwrap();
+        prop_assert_eq!(strict.is_some(), values.iter().any(|value| value.is_nan()));
+    }
+}
