@@ -2,7 +2,7 @@
 
 use super::{Kind, Predicate};
 use fleet_config::domain::{
-    Architecture, BlobRef, CandidateId, CaseTiming, CellId, ClassId, ComparabilityClass, DeviceId,
+    Architecture, Blame, BlobRef, CandidateId, CaseTiming, CellId, ClassId, ComparabilityClass, DeviceId,
     DeviceKind, Digest, Facts, Fence, NodeId, Nonce, Outcome, PolicyId, Seed, StageTimes, SubmissionId,
     TaskId,
 };
@@ -50,6 +50,10 @@ pub struct ResultRecord {
 }
 
 impl ResultRecord {
+    /// Whether the cell ends with this result: all but the fleet's own faults, which are tried again.
+    pub fn is_final(&self) -> bool {
+        !(self.outcome.blame == Blame::Fleet && self.outcome.status.is_retried())
+    }
     /// Every blob that the record names, for transfer and for checks.
     pub fn blobs(&self) -> Vec<BlobRef> {
         let mut blobs = vec![self.environment, self.volatile];

@@ -1,0 +1,76 @@
+//! Who may sign: the keys that the entries so far have named.
+
+use super::body::Body;
+use super::ingest::Checked;
+use fleet_config::domain::{LeafIndex, NodeId, Sha256};
+use fleet_config::identity::PublicKey;
+use std::collections::BTreeMap;
+
+/// The keys named by genesis and node-enrol entries, folded in the order of the log. Starts empty: the first
+/// entry that it takes is genesis.
+#[derive(Debug, Clone, Default)]
+pub struct Signers {
+    genesis: Option<(String, PublicKey)>,
+    nodes: BTreeMap<NodeId, Enrolled>,
+}
+
+/// A node as its first node-enrol entry names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Enrolled {
+    pub key: PublicKey,
+    pub name: String,
+    /// SHA-256 of the SubjectPublicKeyInfo of its TLS key, from its newest node-enrol entry.
+    pub tls_key: Sha256,
+    /// Leaf of its first node-enrol entry.
+    pub leaf: LeafIndex,
+}
+
+impl Signers {
+    /// Before the first entry.
+    pub fn new() -> Self {
+        Self::default()
+    }
+    /// Origin of this ledger, once genesis was folded.
+    pub fn origin(&self) -> Option<&str> {
+        self.genesis.as_ref().map(|(origin, _)| origin.as_str())
+    }
+    /// Key of the operator, once genesis was folded.
+    pub fn operator(&self) -> Option<&PublicKey> {
+        self.genesis.as_ref().map(|(_, key)| key)
+    }
+    /// The node, if it is enrolled.
+    pub fn node(&self, node: &NodeId) -> Option<&Enrolled> {
+        self.nodes.get(node)
+    }
+    /// Every enrolled node, in order of ids.
+    pub fn nodes(&self) -> impl Iterator<Item = (&NodeId, &Enrolled)> {
+        self.nodes.iter()
+    }
+
+    /// Takes in what an appended entry names. Call it for every checked entry in the order of the log, after the
+    /// append; kinds that name no key change nothing. A node may be enrolled again (a new TLS key under the same
+    /// signing key); its first leaf stays.
+    pub fn fold(&mut self, leaf: LeafIndex, checked: &Checked) {
+        match &checked.entry.body {
+            Body::Genesis(genesis) => {
+                if self.genesis.is_none() {
+                    self.genesis = Some((genesis.origin.clone(), checked.signer));
+                }
+            }
+            Body::NodeEnrol(enrol) => {
+                let Ok(key) = PublicKey::from_hex(&enrol.signing_key) else { return };
+                let first = self.nodes.get(&enrol.node).map_or(leaf, |known| known.leaf);
+                let enrolled =
+                    Enrolled { key, name: enrol.name.clone(), tls_key: enrol.tls_key, leaf: first };
+                self.nodes.insert(enrol.node, enrolled);
+            }
+            Body::Task(_)
+            | Body::Policy(_)
+            | Body::AttemptGranted(_)
+            | Body::AttemptLost(_)
+            | Body::AttemptRefused(_)
+            | Body::Result(_)
+            | Body::Unknown { .. } => {}
+        }
+    }
+}
