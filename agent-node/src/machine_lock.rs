@@ -1,0 +1,1 @@
+//! Timing runs alone on its machine.

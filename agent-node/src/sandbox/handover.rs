@@ -1,0 +1,106 @@
+//! How an order and its descriptors travel from the node to the launcher, and how a failure travels back.
+//!
+//! One Unix stream socket, the launcher's standard input. To the launcher: the order as JSON, the descriptors with its
+//! first byte, then end of stream. Back: nothing but end of stream when the program has started (the socket closes on
+//! exec), else one [`Failure`] as JSON. Both ends are the same binary, so the format needs no version.
+
+use super::request::{Confinement, Profile, ResourceLimits};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, sendmsg,
+};
+use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
+use std::net::Shutdown;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+/// Descriptors of one order; the kernel's own limit is 253 a message.
+pub(super) const PASSED_MAX: usize = 32;
+/// Bytes of one order: a command line of the kernel's usual 2 MiB, four characters for each of its bytes.
+const ORDER_MAX: u64 = 16 << 20;
+/// Bytes of one failure: a stage, an error text and a path.
+const FAILURE_MAX: u64 = 64 << 10;
+
+/// What the launcher is to do. Paths are `OsString`, since JSON's `PathBuf` must be UTF-8.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Order {
+    pub(super) program: OsString,
+    pub(super) arguments: Vec<OsString>,
+    pub(super) environment: Vec<(OsString, OsString)>,
+    pub(super) folder: OsString,
+    pub(super) readable: Vec<OsString>,
+    pub(super) executable: Vec<OsString>,
+    pub(super) devices: Vec<OsString>,
+    /// Numbers of the passed descriptors, in the order in which they are sent.
+    pub(super) numbers: Vec<i32>,
+    pub(super) profile: Profile,
+    pub(super) limits: ResourceLimits,
+    pub(super) confinement: Confinement,
+    /// The node's process id: a launcher with another parent has been orphaned and must not start anything.
+    pub(super) parent: u32,
+}
+
+/// Why the launcher did not start the program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Failure {
+    /// The step that failed, such as `landlock`.
+    pub(super) stage: String,
+    /// The error's text.
+    pub(super) cause: String,
+}
+
+/// Sends the order with its descriptors, then ends the stream in this direction.
+pub(super) fn send_order(
+    socket: &mut UnixStream,
+    order: &Order,
+    passed: &[BorrowedFd<'_>],
+) -> io::Result<()> {
+    let bytes = serde_json::to_vec(order)?;
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(PASSED_MAX))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !passed.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(passed)) {
+        return Err(io::Error::other("too many descriptors for one order"));
+    }
+    let sent = sendmsg(&*socket, &[IoSlice::new(&bytes)], &mut ancillary, SendFlags::NOSIGNAL)?;
+    socket.write_all(bytes.get(sent..).unwrap_or_default())?;
+    socket.shutdown(Shutdown::Write)
+}
+
+/// Receives the order and its descriptors.
+pub(super) fn receive_order(socket: &mut UnixStream) -> io::Result<(Order, Vec<OwnedFd>)> {
+    let mut bytes = vec![0u8; 64 << 10];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(PASSED_MAX))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let received =
+        recvmsg(&*socket, &mut [IoSliceMut::new(&mut bytes)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+    let mut passed = Vec::new();
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+            passed.extend(descriptors);
+        }
+    }
+    bytes.truncate(received.bytes);
+    socket.take(ORDER_MAX).read_to_end(&mut bytes)?;
+    let order: Order = serde_json::from_slice(&bytes)?;
+    if order.numbers.len() != passed.len() {
+        return Err(io::Error::other("the order names other descriptors than it carries"));
+    }
+    Ok((order, passed))
+}
+
+/// Tells the node why nothing was started.
+pub(super) fn send_failure(socket: &mut UnixStream, failure: &Failure) -> io::Result<()> {
+    socket.write_all(&serde_json::to_vec(failure)?)
+}
+
+/// Waits until the program has started (`None`) or the launcher has said why not.
+pub(super) fn receive_failure(socket: &mut UnixStream) -> io::Result<Option<Failure>> {
+    let mut bytes = Vec::new();
+    socket.take(FAILURE_MAX).read_to_end(&mut bytes)?;
+    if bytes.is_empty() { Ok(None) } else { Ok(Some(serde_json::from_slice(&bytes)?)) }
+}
