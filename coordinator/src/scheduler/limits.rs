@@ -9,6 +9,12 @@ pub const ATTEMPTS_MAX: u32 = 4;
 /// A node that said nothing for so long is lost: three keep-alives of at most 15 s each.
 pub const NODE_TIMEOUT: Duration = Duration::from_secs(45);
 
+/// The driver steps at least so often while anything is open, so that a longer gap is known to be its own pause.
+pub const TICK_MAX: Duration = Duration::from_secs(5);
+
+/// A gap between steps that only a pause of the coordinator itself explains.
+pub const PAUSE_MIN: Duration = Duration::from_secs(15);
+
 /// Added to the compile and run budgets of a lease: transfer, signing and the commit of the result.
 pub const LEASE_SLACK: Duration = Duration::from_secs(60);
 
@@ -53,4 +59,6 @@ pub const INVITE_ID_MAX: usize = 64;
 pub const REFUSALS_KEPT: usize = 10_000;
 
 const _: () = assert!(NODE_TIMEOUT.as_secs() >= 3 * 15, "two lost keep-alives are no loss of the node");
+const _: () = assert!(PAUSE_MIN.as_secs() >= 3 * TICK_MAX.as_secs(), "a late tick is no pause");
+const _: () = assert!(NODE_TIMEOUT.as_secs() > PAUSE_MIN.as_secs(), "a pause is seen before it costs a node");
 const _: () = assert!(ATTEMPTS_MAX >= 2, "a fault of the fleet is retried at least once");

@@ -1,0 +1,1 @@
+//! Tests of the scheduler, one step at a time.
