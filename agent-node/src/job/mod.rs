@@ -1,1 +1,116 @@
 //! The steps of one attempt: prepare, compile, validate, time, sign.
+//!
+//! ```text
+//! Assign ─► prepare ─► compile ─► validate ─► time ─► sign ─► outbox
+//!              │          │  machine shared │    │ alone
+//!              └──────────┴────────┴─────────┴─► an outcome other than ok, signed all the same
+//! ```
+//! An attempt always ends in a signed result unless it was cancelled. Whatever the fleet does wrong, a panic
+//! included, is `infrastructure`: tried again and never charged to a candidate.
+
+mod bench;
+mod compile;
+pub mod context;
+pub mod fault;
+mod oracle;
+mod prepare;
+mod resolve;
+mod scalar;
+mod sign;
+mod time;
+mod validate;
+
+#[cfg(test)]
+mod tests;
+
+pub use context::{Assignment, BlobFault, BlobSource, Context, Hold, Machine, Node};
+pub use fault::{Party, Stop};
+pub use sign::{FinishedAttempt, SignError};
+
+use context::{RunBudget, elapsed};
+use fault::infrastructure;
+use fleet_config::domain::{Picoseconds, Stage};
+use sign::Findings;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use validate::Step;
+
+/// Why an attempt has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum AttemptError {
+    #[error("the attempt was cancelled")]
+    Cancelled,
+    #[error(transparent)]
+    Sign(#[from] SignError),
+}
+
+/// Runs one attempt from its assignment to its signed result. Blocks for as long as it takes.
+pub fn attempt(context: &Context<'_>) -> Result<FinishedAttempt, AttemptError> {
+    let started_on = context.clock.date();
+    let mut findings = Findings::new();
+    let stage = Cell::new(Stage::Prepare);
+    let ended = catch_unwind(AssertUnwindSafe(|| steps(context, &mut findings, &stage)));
+    let failure = match ended {
+        Ok(Ok(())) => None,
+        Ok(Err(Stop::Cancelled)) => return Err(AttemptError::Cancelled),
+        Ok(Err(Stop::Failed(failure))) => Some(failure),
+        Err(payload) => Some(sign::panicked(stage.get(), payload.as_ref())),
+    };
+    (context.progress)(Stage::Sign, "");
+    Ok(sign::sign(context, findings, failure, started_on)?)
+}
+
+fn steps(context: &Context<'_>, findings: &mut Findings, stage: &Cell<Stage>) -> Result<(), Stop> {
+    let clock = context.clock;
+    let enter = |next: Stage| -> Result<Picoseconds, Stop> {
+        stage.set(next);
+        (context.progress)(next, "");
+        context.go_on()?;
+        Ok(clock.now())
+    };
+
+    let from = enter(Stage::Prepare)?;
+    let prepared = prepare::documents(context).and_then(|documents| {
+        findings.documents = Some(documents.clone());
+        prepare::prepare(context, documents)
+    });
+    findings.times.transfer = elapsed(from, clock.now());
+    let prepared = prepared?;
+
+    let from = enter(Stage::Compile)?;
+    let compiled = compile::compile(context, &prepared);
+    let spent = elapsed(from, clock.now());
+    let waited = compiled.as_ref().map_or(Picoseconds(0), |compiled| compiled.waited);
+    findings.times.compile = elapsed(waited, spent);
+    add(&mut findings.times.waited, waited);
+    let compiled = compiled?;
+    findings.artefact = compiled.artefacts.get(&Party::Candidate).cloned();
+
+    let from = enter(Stage::Validate)?;
+    let limit = prepared.task.limits.run.min(context.assignment.run);
+    let budget = RunBudget { limit, spent: Picoseconds(0), since: from };
+    let step = Step { context, prepared: &prepared, compiled: &compiled, budget, stage: Stage::Validate };
+    let validated = validate::validate(step, &mut findings.evidence);
+    let waited = validated.as_ref().map_or(Picoseconds(0), |validated| validated.waited);
+    findings.times.validate = elapsed(waited, elapsed(from, clock.now()));
+    add(&mut findings.times.waited, waited);
+    let validated = validated?;
+
+    let from = enter(Stage::Time)?;
+    let budget = RunBudget { limit, spent: findings.times.validate, since: from };
+    let step = Step { budget, stage: Stage::Time, ..step };
+    let timed = time::time(step, &validated, &mut findings.volatile);
+    let waited = timed.as_ref().map_or(Picoseconds(0), |timed| timed.waited);
+    findings.times.time = elapsed(waited, elapsed(from, clock.now()));
+    add(&mut findings.times.waited, waited);
+    let timed = timed?;
+    (findings.timings, findings.samples) = (timed.timings, timed.samples);
+    if findings.timings.is_empty() {
+        return Err(infrastructure(Stage::Time, "time/nothing", "no case was timed").into());
+    }
+    Ok(())
+}
+
+fn add(total: &mut Picoseconds, more: Picoseconds) {
+    total.0 = total.0.saturating_add(more.0);
+}

@@ -1,0 +1,170 @@
+//! One implementation in one worker process: its buffers, its launches, and what is read back.
+
+use super::context::Context;
+use super::fault::{Party, cause};
+use super::oracle::{Inputs, Outputs};
+use crate::backend::{Artefact, BufferUse, Evaluation, Failure, Worker, WorkerOptions};
+use fleet_config::domain::{
+    Blame, Cause, MemoryPlace, Milliseconds, Outcome, Picoseconds, Role, Stage, Status,
+};
+
+/// Poison of outputs on even and odd draws. All ones is NaN or −1; 0x7B… is huge and finite. With one value
+/// alone an untouched element can look right.
+pub(super) const POISON: [u8; 2] = [0xff, 0x7b];
+
+/// The poison of `draw`.
+pub(super) fn poison(draw: usize) -> u8 {
+    POISON[draw % POISON.len()]
+}
+
+/// What a bench runs and in which stage.
+#[derive(Clone, Copy)]
+pub(super) struct Run<'a> {
+    pub party: Party,
+    pub stage: Stage,
+    pub artefact: &'a Artefact,
+    pub evaluation: &'a Evaluation,
+    pub launch_limit: Milliseconds,
+    pub memory: u64,
+}
+
+/// A worker with the buffers of one evaluation. Dropping it kills the process.
+pub(super) struct Bench<'a> {
+    run: Run<'a>,
+    inputs: &'a Inputs,
+    poison: u8,
+    worker: Box<dyn Worker>,
+}
+
+impl<'a> Bench<'a> {
+    /// Starts a worker and gives it fresh buffers, inputs written, everything else poisoned.
+    pub(super) fn open(
+        context: &Context<'_>,
+        run: Run<'a>,
+        inputs: &'a Inputs,
+        poison: u8,
+    ) -> Result<Self, Failure> {
+        let folder = context.subfolder(&format!("run-{}", run.party.name()), run.stage)?;
+        let options = WorkerOptions {
+            folder,
+            confinement: context.node.confinement,
+            launch_limit: run.launch_limit,
+            memory: run.memory,
+        };
+        let worker = context
+            .backend
+            .open(&context.device.id, run.artefact, &options)
+            .map_err(|failure| dress(run, failure))?;
+        let mut bench = Self { run, inputs, poison, worker };
+        bench.load().map_err(|failure| dress(run, failure))?;
+        Ok(bench)
+    }
+
+    /// Fresh buffers for another draw in the same process.
+    pub(super) fn reload(&mut self, inputs: &'a Inputs, poison: u8) -> Result<(), Failure> {
+        (self.inputs, self.poison) = (inputs, poison);
+        self.load().map_err(|failure| dress(self.run, failure))
+    }
+
+    fn load(&mut self) -> Result<(), Failure> {
+        self.worker.prepare(self.run.evaluation)?;
+        for (index, buffer) in self.run.evaluation.buffers.iter().enumerate() {
+            if let BufferUse::Parameter(Role::In) = buffer.use_ {
+                self.worker.write(index, self.inputs.of(&buffer.name))?;
+            }
+        }
+        self.restore_writable()
+    }
+
+    /// Poisons outputs and scratch, and restores what a launch changes in place.
+    pub(super) fn restore(&mut self) -> Result<(), Failure> {
+        self.restore_writable().map_err(|failure| dress(self.run, failure))
+    }
+
+    fn restore_writable(&mut self) -> Result<(), Failure> {
+        for (index, buffer) in self.run.evaluation.buffers.iter().enumerate() {
+            match buffer.use_ {
+                BufferUse::Parameter(Role::In) => {}
+                BufferUse::Parameter(Role::Inout) => {
+                    self.worker.write(index, self.inputs.of(&buffer.name))?
+                }
+                BufferUse::Parameter(Role::Out) | BufferUse::Scratch => {
+                    self.worker.fill(index, self.poison)?
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// One launch by the clock of record.
+    pub(super) fn launch(&mut self) -> Result<Picoseconds, Failure> {
+        self.worker.launch().map_err(|failure| dress(self.run, failure))
+    }
+
+    /// Copies every output out.
+    pub(super) fn outputs(&mut self) -> Result<Outputs, Failure> {
+        let mut outputs = Outputs::default();
+        for (index, buffer) in self.run.evaluation.buffers.iter().enumerate() {
+            match buffer.use_ {
+                BufferUse::Parameter(Role::In) | BufferUse::Scratch => {}
+                BufferUse::Parameter(Role::Out | Role::Inout) => {
+                    let bytes = self.worker.read(index).map_err(|failure| dress(self.run, failure))?;
+                    outputs.insert(&buffer.name, bytes);
+                }
+            }
+        }
+        Ok(outputs)
+    }
+
+    /// What must hold after any launch: fences whole, inputs as they were written.
+    pub(super) fn check_contract(&mut self) -> Result<(), Failure> {
+        self.worker.check_fences().map_err(|failure| dress(self.run, failure))?;
+        for (index, buffer) in self.run.evaluation.buffers.iter().enumerate() {
+            if buffer.use_ != BufferUse::Parameter(Role::In) {
+                continue;
+            }
+            let now = self.worker.read(index).map_err(|failure| dress(self.run, failure))?;
+            let written = self.inputs.of(&buffer.name);
+            if now != written {
+                let width = buffer.element.bytes().unwrap_or(1);
+                return Err(self.changed_input(&buffer.name, width, written, &now));
+            }
+        }
+        Ok(())
+    }
+
+    fn changed_input(&self, name: &str, width: u64, written: &[u8], now: &[u8]) -> Failure {
+        let same = written.iter().zip(now).take_while(|(old, new)| old == new).count();
+        let element = same as u64 / width;
+        let message = format!("the input `{name}` was modified: first at element {element} (byte {same})");
+        let memory = MemoryPlace {
+            buffer: name.to_owned(),
+            offset: i64::try_from(element * width).unwrap_or(i64::MAX),
+            size: written.len() as u64,
+            place: None,
+        };
+        let cause = Cause { memory: Some(memory), ..cause("contract/input-modified", message) };
+        let hint = "inputs are read only; work on a scratch buffer";
+        let outcome =
+            Outcome::failed(Status::ContractViolation, self.run.stage, self.run.party.blame(), cause, hint);
+        dress(self.run, Failure::new(outcome))
+    }
+
+    /// Ends the worker's process; only after this are its outputs compared.
+    pub(super) fn finish(self) {
+        self.worker.finish();
+    }
+}
+
+/// Says in which stage and case it happened and whose fault it is, which the worker cannot know.
+fn dress(run: Run<'_>, mut failure: Failure) -> Failure {
+    let outcome = failure.outcome.as_mut();
+    outcome.stage = run.stage;
+    if let Some(cause) = outcome.cause.as_mut() {
+        cause.case.get_or_insert_with(|| run.evaluation.case.clone());
+    }
+    if outcome.blame == Blame::Nobody {
+        outcome.blame = run.party.blame();
+    }
+    run.party.charge(failure)
+}

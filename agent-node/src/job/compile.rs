@@ -1,0 +1,44 @@
+//! Step two: artefacts of reference, baseline and candidate, beside other work and never while timing runs.
+
+use super::context::{Context, Hold};
+use super::fault::{Party, Stop};
+use super::prepare::Prepared;
+use super::resolve::entries;
+use crate::backend::{Artefact, CompileRequest};
+use fleet_config::domain::{Picoseconds, Stage};
+use std::collections::BTreeMap;
+
+/// What the compilers made.
+#[derive(Debug, Clone)]
+pub(super) struct Compiled {
+    pub artefacts: BTreeMap<Party, Artefact>,
+    /// Spent waiting for the machine.
+    pub waited: Picoseconds,
+}
+
+/// Compiles all three. The task's own come first: a candidate is judged only by a task that compiles.
+pub(super) fn compile(context: &Context<'_>, prepared: &Prepared) -> Result<Compiled, Stop> {
+    let (_held, waited) = context.hold(Hold::Shared, Stage::Compile)?;
+    let mut artefacts = BTreeMap::new();
+    for party in [Party::Reference, Party::Baseline, Party::Candidate] {
+        context.go_on()?;
+        (context.progress)(Stage::Compile, party.name());
+        let artefact = one(context, prepared, party)?;
+        artefacts.insert(party, artefact);
+    }
+    Ok(Compiled { artefacts, waited })
+}
+
+fn one(context: &Context<'_>, prepared: &Prepared, party: Party) -> Result<Artefact, Stop> {
+    let request = CompileRequest {
+        sources: prepared.sources[&party].clone(),
+        headers: prepared.headers.clone(),
+        entries: entries(&prepared.task, prepared.plan(party)),
+        architecture: context.device.architecture.clone(),
+        policy: prepared.policy.clone(),
+        limit: prepared.task.limits.compile.min(context.assignment.compile),
+        folder: context.subfolder(&format!("compile-{}", party.name()), Stage::Compile)?,
+        confinement: context.node.confinement,
+    };
+    context.backend.compile(&request).map_err(|failure| party.charge(failure).into())
+}

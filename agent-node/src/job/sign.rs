@@ -1,0 +1,222 @@
+//! Step five: the result record, its blobs, and the node's signature over it.
+
+use super::context::{Context, milliseconds};
+use super::fault::infrastructure;
+use super::prepare::Documents;
+use crate::backend::{Artefact, Failure, Portability};
+use fleet_config::domain::canonical::{CanonicalError, Document};
+use fleet_config::domain::{
+    BlobRef, CandidateId, CaseTiming, ComparabilityClass, Fact, Facts, Fingerprint, Milliseconds, Outcome,
+    Picoseconds, PolicyId, RecordId, Stage, StageTimes, TaskId, field,
+};
+use fleet_config::generator;
+use ledger::entry::predicate::{Build, CaseEvidence, Environment, Evidence, ResultRecord, VolatileFacts};
+use ledger::entry::{SealError, Subject, seal};
+
+/// Largest log that becomes a blob; what is longer keeps its beginning, where the first cause stands.
+pub(super) const LOG_MAX: usize = 256 << 10;
+
+/// What an attempt learned, filled by its steps.
+#[derive(Debug)]
+pub(super) struct Findings {
+    pub documents: Option<Documents>,
+    pub times: Spent,
+    pub artefact: Option<Artefact>,
+    pub evidence: Vec<CaseEvidence>,
+    pub volatile: VolatileFacts,
+    pub timings: Vec<CaseTiming>,
+    pub samples: Vec<(BlobRef, Vec<u8>)>,
+}
+
+impl Findings {
+    /// Nothing learned yet.
+    pub(super) fn new() -> Self {
+        Self {
+            documents: None,
+            times: Spent::default(),
+            artefact: None,
+            evidence: Vec::new(),
+            volatile: VolatileFacts { before: Facts::new(), during: Vec::new(), after: Facts::new() },
+            timings: Vec::new(),
+            samples: Vec::new(),
+        }
+    }
+}
+
+/// Where the time went.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Spent {
+    /// Waiting for the machine, beside what the coordinator waited.
+    pub waited: Picoseconds,
+    pub transfer: Picoseconds,
+    pub compile: Picoseconds,
+    pub validate: Picoseconds,
+    pub time: Picoseconds,
+}
+
+/// A signed result with every blob that it names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FinishedAttempt {
+    /// Canonical DSSE envelope.
+    pub envelope: Vec<u8>,
+    pub record: RecordId,
+    pub blobs: Vec<(BlobRef, Vec<u8>)>,
+    pub outcome: Outcome,
+}
+
+/// Why a result could not be signed. The attempt then has none, and its lease runs out.
+#[derive(Debug, thiserror::Error)]
+pub enum SignError {
+    #[error("the record has no canonical form: {0}")]
+    Canonical(#[from] CanonicalError),
+    #[error("the record cannot be sealed: {0}")]
+    Seal(#[from] SealError),
+}
+
+/// Builds, seals and bundles the result of an attempt that ended with `failure`, or well.
+pub(super) fn sign(
+    context: &Context<'_>,
+    findings: Findings,
+    failure: Option<Failure>,
+    started_on: String,
+) -> Result<FinishedAttempt, SignError> {
+    let assignment = context.assignment;
+    let mut blobs: Vec<(BlobRef, Vec<u8>)> = Vec::new();
+    let outcome = outcome(failure, &mut blobs);
+    let environment = environment(context, &findings);
+    let class = environment.class.id()?;
+    let subject = subject(context, &findings)?;
+    let evidence = if findings.evidence.is_empty() {
+        None
+    } else {
+        Some(keep(Document::of(&Evidence { cases: findings.evidence })?, &mut blobs))
+    };
+    let is_ok = outcome.cause.is_none();
+    blobs.extend(if is_ok { findings.samples } else { Vec::new() });
+    let record = ResultRecord {
+        origin: context.origin.to_owned(),
+        submission: assignment.submission,
+        cell: assignment.cell,
+        fence: assignment.fence,
+        nonce: assignment.nonce,
+        task: TaskId(assignment.task.blake3.0),
+        candidate: CandidateId(assignment.candidate.blake3.0),
+        policy: PolicyId(assignment.policy.blake3.0),
+        node: context.node.key.public().node_id(),
+        device: context.device.id.clone(),
+        device_kind: context.device.kind,
+        architecture: context.device.architecture.clone(),
+        class,
+        seeds: assignment.seeds.clone(),
+        generator: generator::VERSION,
+        harness: context.node.harness.clone(),
+        sandbox: context.node.sandbox.clone(),
+        timings: if is_ok { findings.timings } else { Vec::new() },
+        stage_times: stage_times(assignment.queued, findings.times),
+        build: findings.artefact.map(|artefact| build(artefact, &mut blobs)),
+        environment: keep(Document::of(&environment)?, &mut blobs),
+        volatile: keep(Document::of(&findings.volatile)?, &mut blobs),
+        evidence,
+        started_on,
+        finished_on: context.clock.date(),
+        outcome: outcome.clone(),
+    };
+    let sealed = seal(record, subject, &context.node.key)?;
+    blobs.sort_by_key(|(blob, _)| *blob);
+    blobs.dedup_by_key(|(blob, _)| *blob);
+    Ok(FinishedAttempt { envelope: sealed.bytes, record: sealed.record, blobs, outcome })
+}
+
+fn keep(document: Document, blobs: &mut Vec<(BlobRef, Vec<u8>)>) -> BlobRef {
+    let blob = document.blob;
+    blobs.push((blob, document.bytes));
+    blob
+}
+
+fn outcome(failure: Option<Failure>, blobs: &mut Vec<(BlobRef, Vec<u8>)>) -> Outcome {
+    let Some(Failure { outcome, log }) = failure else { return Outcome::ok() };
+    let mut outcome = *outcome;
+    if let Some(mut log) = log.filter(|log| !log.is_empty()) {
+        log.truncate(LOG_MAX);
+        let blob = BlobRef::of(&log);
+        blobs.push((blob, log));
+        outcome.log = Some(blob);
+    }
+    outcome
+}
+
+/// The source-tree manifest, which exists even if nothing compiled; the candidate's own document where even that
+/// could not be fetched.
+fn subject(context: &Context<'_>, findings: &Findings) -> Result<Subject, CanonicalError> {
+    Ok(match &findings.documents {
+        Some(documents) => Subject::of_blob("source", &documents.candidate.source.document()?.blob),
+        None => Subject::of_blob("source", &context.assignment.candidate),
+    })
+}
+
+fn environment(context: &Context<'_>, findings: &Findings) -> Environment {
+    let identity = context.device.identity.clone();
+    let mut configuration = context.device.configuration.clone();
+    let text = |text: &str| Fact::Text(text.to_owned());
+    let mut set = |name: &str, fact: Fact| configuration.insert(name.to_owned(), fact);
+    if let Some(artefact) = &findings.artefact {
+        set(field::COMPILER, text(&artefact.compiler));
+        set(field::COMPILER_FLAGS, text(&artefact.flags.join(" ")));
+    }
+    let harness = &context.node.harness;
+    set(field::SANDBOX, text(&context.node.sandbox));
+    set(field::HARNESS, text(&harness.version));
+    set(field::HARNESS_COMMIT, text(&harness.commit));
+    set(field::HARNESS_DIRTY, Fact::Flag(harness.dirty));
+    let fingerprint = Fingerprint {
+        identity: identity.clone(),
+        configuration: configuration.clone(),
+        before: Facts::new(),
+        during: Vec::new(),
+        after: Facts::new(),
+    };
+    let class = ComparabilityClass::of(&fingerprint, PolicyId(context.assignment.policy.blake3.0));
+    Environment { identity, configuration, class }
+}
+
+fn build(artefact: Artefact, blobs: &mut Vec<(BlobRef, Vec<u8>)>) -> Build {
+    let travels = match artefact.portability {
+        Portability::ThisMachine => None,
+        // A cubin that cannot be read back is left out of the report: the record says what it was made from.
+        Portability::Architecture => {
+            std::fs::read(&artefact.path).ok().filter(|b| BlobRef::of(b) == artefact.blob)
+        }
+    };
+    let blob = travels.map(|bytes| {
+        blobs.push((artefact.blob, bytes));
+        artefact.blob
+    });
+    Build {
+        key: artefact.key,
+        compiler: artefact.compiler,
+        flags: artefact.flags,
+        artefact: blob,
+        resources: artefact.resources,
+    }
+}
+
+fn stage_times(queued: Milliseconds, spent: Spent) -> StageTimes {
+    StageTimes {
+        queue: Milliseconds(queued.0.saturating_add(milliseconds(spent.waited).0)),
+        transfer: milliseconds(spent.transfer),
+        compile: milliseconds(spent.compile),
+        validate: milliseconds(spent.validate),
+        time: milliseconds(spent.time),
+    }
+}
+
+/// The outcome for a panic inside a step: a bug of this node, never the candidate's fault.
+pub(super) fn panicked(stage: Stage, payload: &(dyn std::any::Any + Send)) -> Failure {
+    let message = payload
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| payload.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "no message".to_owned());
+    let clipped: String = message.chars().take(500).collect();
+    infrastructure(stage, "node/panic", format!("this node has a bug: {clipped}"))
+}

@@ -1,0 +1,5 @@
+//! One attempt against a device that lives in this test process: order of events, verdicts, blame.
+
+mod attempt;
+mod resolution;
+mod world;
