@@ -20,6 +20,7 @@ pub mod field {
     pub const CORES_LOGICAL: &str = "cpu.cores_logical";
     pub const CPU_FEATURES: &str = "cpu.features";
     pub const CACHE_L2: &str = "device.l2_bytes";
+    pub const CACHE_L3: &str = "device.l3_bytes";
     // Configuration: what somebody set.
     pub const DRIVER: &str = "driver.version";
     pub const POWER_LIMIT: &str = "power.limit_mw";
