@@ -108,6 +108,21 @@ impl Body {
         }
     }
 
+    /// The result, if it is one.
+    pub fn result(&self) -> Option<&ResultRecord> {
+        match self {
+            Self::Result(result) => Some(result),
+            Self::Genesis(_)
+            | Self::Task(_)
+            | Self::Policy(_)
+            | Self::NodeEnrol(_)
+            | Self::AttemptGranted(_)
+            | Self::AttemptLost(_)
+            | Self::AttemptRefused(_)
+            | Self::Unknown { .. } => None,
+        }
+    }
+
     /// Its predicateType.
     pub fn predicate_type(&self) -> String {
         match (self, self.kind()) {

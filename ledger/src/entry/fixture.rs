@@ -1,7 +1,7 @@
 //! Fixed keys and fixed entries of every kind, for the tests of this crate.
 
 use super::predicate::*;
-use super::{Sealed, Subject, encode_samples, seal, seal_grants};
+use super::{Sealed, Subject, case_timing, encode_samples, seal, seal_grants};
 use fleet_config::domain::canonical::Document;
 use fleet_config::domain::*;
 use fleet_config::identity::SecretKey;
@@ -161,14 +161,7 @@ impl World {
 
     fn timing(&mut self, series: &SampleSeries) -> CaseTiming {
         let samples = self.store(&encode_samples(series).unwrap());
-        CaseTiming {
-            case: series.case.clone(),
-            pairs: series.baseline.len() as u32,
-            baseline_median: series.baseline[0],
-            candidate_median: series.candidate[0],
-            ratio: PartsPerBillion(series.baseline[0].0 * 1_000_000_000 / series.candidate[0].0),
-            samples,
-        }
+        case_timing(series, samples)
     }
 
     /// Genesis, policy, task and node.

@@ -29,17 +29,7 @@ impl Checked {
     }
     /// The result, if it is one.
     pub fn result(&self) -> Option<&ResultRecord> {
-        match &self.entry.body {
-            Body::Result(result) => Some(result),
-            Body::Genesis(_)
-            | Body::Task(_)
-            | Body::Policy(_)
-            | Body::NodeEnrol(_)
-            | Body::AttemptGranted(_)
-            | Body::AttemptLost(_)
-            | Body::AttemptRefused(_)
-            | Body::Unknown { .. } => None,
-        }
+        self.entry.body.result()
     }
 }
 

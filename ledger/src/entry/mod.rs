@@ -27,7 +27,7 @@ pub use dsse::{ENTRY_BYTES_MAX, Envelope, EnvelopeError, PAYLOAD_TYPE, pae};
 pub use grants::{GRANTS_MAX, GrantsError, read_grants, seal_grants};
 pub use ingest::{Checked, EntryError, FORMAT, check};
 pub use predicate::{Kind, Predicate};
-pub use samples::{SamplesError, decode_samples, encode_samples};
+pub use samples::{SamplesError, case_timing, decode_samples, encode_samples};
 pub use seal::{SealError, Sealed, seal};
 pub use signers::{Enrolled, Signers};
 pub use statement::{DigestSet, STATEMENT_TYPE, Statement, Subject};

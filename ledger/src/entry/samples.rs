@@ -1,7 +1,8 @@
-//! Blobs of raw samples: zstd-compressed canonical JSON of a sample series.
+//! Blobs of raw samples: zstd-compressed canonical JSON of a sample series, and their summary in the record.
 
-use fleet_config::domain::SampleSeries;
+use crate::stats;
 use fleet_config::domain::canonical::{CanonicalError, from_bytes, to_bytes};
+use fleet_config::domain::{BlobRef, CaseTiming, Picoseconds, SampleSeries};
 
 /// Most pairs of one series; policies stay far below.
 const PAIRS_MAX: usize = 100_000;
@@ -46,6 +47,24 @@ pub fn decode_samples(blob: &[u8]) -> Result<SampleSeries, SamplesError> {
     let series = from_bytes(&zstd::bulk::decompress(blob, SERIES_BYTES_MAX)?)?;
     check(&series)?;
     Ok(series)
+}
+
+/// The summary of `series` that a record carries; `samples` names the blob of [`encode_samples`]. Verification
+/// recomputes it, so nodes make it with this function.
+pub fn case_timing(series: &SampleSeries, samples: BlobRef) -> CaseTiming {
+    let middle = |side: &[Picoseconds]| {
+        let numbers: Vec<f64> = side.iter().map(|sample| sample.0 as f64).collect();
+        Picoseconds(stats::median(&numbers).map_or(0, |median| libm::round(median) as u64))
+    };
+    let log_ratio = stats::median(&stats::log_ratios(series)).unwrap_or(0.0);
+    CaseTiming {
+        case: series.case.clone(),
+        pairs: u32::try_from(series.baseline.len()).unwrap_or(u32::MAX),
+        baseline_median: middle(&series.baseline),
+        candidate_median: middle(&series.candidate),
+        ratio: stats::parts_per_billion(libm::exp(log_ratio)),
+        samples,
+    }
 }
 
 fn check(series: &SampleSeries) -> Result<(), SamplesError> {

@@ -1,0 +1,231 @@
+//! One good ledger, and what is said when one thing about it is wrong.
+
+use super::*;
+use crate::entry::fixture::{ORIGIN, World, mismatch, node, operator, series, source};
+use crate::entry::predicate::*;
+use crate::entry::{Envelope, Sealed, Subject, seal};
+use fleet_config::domain::canonical::to_bytes;
+use fleet_config::domain::{Candidate, ClassId, Fence, Outcome};
+
+struct Story {
+    world: World,
+    candidate: Candidate,
+    entries: Vec<Sealed>,
+}
+
+/// Leaves: 0 genesis, 1 policy, 2 task, 3 node, 4 granted (fence 1), 5 lost and retried, 6 granted (fence 2),
+/// 7 result, 8 refusal of the late result of fence 1.
+fn story() -> Story {
+    let mut world = World::new();
+    let candidate = world.candidate("fast");
+    let (first, second) = (world.grant(&candidate, 1), world.grant(&candidate, 2));
+    let mut entries = world.opening();
+    entries.push(world.granted(std::slice::from_ref(&first)));
+    entries.push(world.lost(&candidate, &first, Consequence::Retried));
+    entries.push(world.granted(std::slice::from_ref(&second)));
+    let record = world.result(&second, Outcome::ok(), &[series("small", 2000, 1000, 10)]);
+    entries.push(world.sealed_result(&candidate, record));
+    let late = world.result(&first, mismatch(), &[]);
+    let late = world.sealed_result(&candidate, late);
+    entries.push(world.refused(&first, &late));
+    Story { world, candidate, entries }
+}
+
+fn report(world: &World, entries: &[Sealed]) -> SemanticReport {
+    let blobs = |digest: &Digest| Ok(world.blobs.get(digest).cloned());
+    let mut check = SemanticCheck::new(ORIGIN, Box::new(blobs));
+    for (leaf, sealed) in entries.iter().enumerate() {
+        check.feed(LeafIndex(leaf as u64), &sealed.bytes);
+    }
+    check.finish()
+}
+
+fn assert_found(report: &SemanticReport, leaf: u64, place: &str, cause: &str) {
+    let is_it = |finding: &&SemanticFinding| {
+        finding.leaf == LeafIndex(leaf) && finding.place.contains(place) && finding.cause.contains(cause)
+    };
+    assert!(report.findings.iter().any(|finding| is_it(&finding)), "{:#?}", report.findings);
+}
+
+fn result_of(sealed: &Sealed) -> ResultRecord {
+    crate::entry::Entry::read(&sealed.bytes).unwrap().body.result().unwrap().clone()
+}
+
+#[test]
+fn a_good_ledger_passes_without_a_word() {
+    let story = story();
+    let report = report(&story.world, &story.entries);
+    assert_eq!(report.findings, []);
+    assert_eq!((report.entries, report.cells_closed, report.cells_open), (9, 1, 0));
+    assert_eq!(report.kinds["attempt-granted"], 2);
+    assert!(report.passes() && report.blobs > 5);
+}
+
+#[test]
+fn a_missing_or_changed_blob_is_named_by_its_path() {
+    let story = story();
+    let candidate_blob = story.candidate.source.files[0].blob.blake3;
+    for digest in story.world.blobs.keys() {
+        let mut world = story.world.clone();
+        world.blobs.remove(digest);
+        let missing = report(&world, &story.entries);
+        // Manifests can be made again from the candidate; nothing needs them as blobs.
+        let is_manifest = *digest == story.candidate.source.document().unwrap().blob.blake3;
+        assert_eq!(missing.passes(), is_manifest, "{digest:?}");
+        if !is_manifest {
+            assert!(missing.findings.iter().any(|f| f.place == path_of(digest) && f.cause == "missing"));
+        }
+    }
+    let mut world = story.world.clone();
+    world.blobs.get_mut(&candidate_blob).unwrap()[0] ^= 1;
+    assert_found(&report(&world, &story.entries), 5, &path_of(&candidate_blob), "another blake3");
+}
+
+#[test]
+fn a_wrong_size_or_sha256_in_an_entry_is_found() {
+    let story = story();
+    for (edit, cause) in [
+        (Box::new(|r: &mut ResultRecord| r.environment.size += 1) as Box<dyn Fn(&mut ResultRecord)>, "bytes"),
+        (Box::new(|r: &mut ResultRecord| r.environment.sha256.0[0] ^= 1), "SHA-256"),
+    ] {
+        let mut record = result_of(&story.entries[7]);
+        edit(&mut record);
+        let mut entries = story.entries.clone();
+        entries[7] = story.world.sealed_result(&story.candidate, record);
+        assert_found(&report(&story.world, &entries), 7, "blob/blake3/", cause);
+    }
+}
+
+#[test]
+fn a_foreign_origin_and_a_missing_genesis_are_found() {
+    let story = story();
+    let mut check = SemanticCheck::new("muster.invalid/other", Box::new(|_| Ok(None)));
+    check.feed(LeafIndex(0), &story.entries[0].bytes);
+    assert_found(&check.finish(), 0, "origin", "is not the checkpoint's");
+    let without = report(&story.world, &story.entries[1..]);
+    assert_eq!(without.findings.len(), 1);
+    assert_found(&without, 0, "entry 0", "genesis");
+}
+
+#[test]
+fn a_result_before_its_grant_or_without_one_is_found() {
+    let story = story();
+    let mut entries = story.entries.clone();
+    entries.swap(6, 7);
+    let swapped = report(&story.world, &entries);
+    assert_found(&swapped, 6, "fence", "no open attempt");
+    let mut entries = story.entries.clone();
+    entries.drain(4..7);
+    assert_found(&report(&story.world, &entries), 4, "cell", "no attempt");
+}
+
+#[test]
+fn a_second_final_entry_of_a_cell_is_found() {
+    let mut story = story();
+    let grant = story.world.grant(&story.candidate, 2);
+    let lost = story.world.lost(&story.candidate, &grant, Consequence::Final);
+    story.entries.push(lost);
+    assert_found(&report(&story.world, &story.entries), 9, "cell", "final entry already");
+    let mut record = result_of(&story.entries[7]);
+    record.finished_on = "2026-11-30T13:00:00Z".to_owned();
+    story.entries[9] = story.world.sealed_result(&story.candidate, record);
+    assert_found(&report(&story.world, &story.entries), 9, "cell", "final entry already");
+    story.entries[9] = story.entries[8].clone();
+    assert_found(&report(&story.world, &story.entries), 9, "", "twice");
+}
+
+#[test]
+fn a_result_under_a_stale_fence_is_found() {
+    let mut story = story();
+    let first = story.world.grant(&story.candidate, 1);
+    let record = story.world.result(&first, mismatch(), &[]);
+    story.entries[7] = story.world.sealed_result(&story.candidate, record.clone());
+    assert_found(&report(&story.world, &story.entries), 7, "fence", "no open attempt");
+    story.entries.remove(5);
+    story.entries[6] = story.world.sealed_result(&story.candidate, record);
+    assert_found(&report(&story.world, &story.entries), 6, "fence", "stale");
+}
+
+#[test]
+fn a_result_that_differs_from_its_grant_environment_or_samples_is_found() {
+    let story = story();
+    type Edit = fn(&mut ResultRecord);
+    let edits: [(&str, Edit); 5] = [
+        ("seeds", |r| r.seeds.clear()),
+        ("device", |r| r.device.0.push('x')),
+        ("class", |r| r.class = ClassId([1; 32])),
+        ("task", |r| r.task.0[0] ^= 1),
+        ("blob/blake3", |r| r.timings[0].ratio.0 += 2),
+    ];
+    for (place, edit) in edits {
+        let mut record = result_of(&story.entries[7]);
+        edit(&mut record);
+        let mut entries = story.entries.clone();
+        entries[7] = story.world.sealed_result(&story.candidate, record);
+        assert_found(&report(&story.world, &entries), 7, place, "");
+    }
+    let mut entries = story.entries.clone();
+    let record = result_of(&entries[7]);
+    entries[7] = seal(record, Subject::of_blob("source", &story.world.task.blob), &node()).unwrap();
+    assert_found(&report(&story.world, &entries), 7, "subject", "manifest");
+}
+
+#[test]
+fn grants_that_do_not_fit_their_entry_are_found() {
+    let mut story = story();
+    let (granted, document) =
+        crate::entry::seal_grants(&[story.world.grant(&story.candidate, 2)], String::new()).unwrap();
+    let forged = AttemptGranted { count: 2, ..granted };
+    story.entries[6] = seal(forged, Subject::of_blob("grants", &document.blob), &operator()).unwrap();
+    assert_found(&report(&story.world, &story.entries), 6, "blob/blake3", "count");
+    let mut foreign = story.world.grant(&story.candidate, 2);
+    foreign.node.0[0] ^= 1;
+    story.entries[6] = story.world.granted(&[foreign]);
+    assert_found(&report(&story.world, &story.entries), 6, "fence 2", "not enrolled");
+}
+
+#[test]
+fn a_refusal_that_quotes_another_result_is_found() {
+    let mut story = story();
+    let grant = story.world.grant(&story.candidate, 1);
+    let other = story.entries[7].clone();
+    story.entries[8] = story.world.refused(&grant, &other);
+    assert_found(&report(&story.world, &story.entries), 8, "blob/blake3", "no result of this cell");
+}
+
+#[test]
+fn a_result_that_is_retried_leaves_its_cell_open() {
+    use fleet_config::domain::{Blame, Cause, Stage, Status};
+    let mut story = story();
+    let grant = story.world.grant(&story.candidate, 2);
+    let cause = Cause { code: "prepare/disk".to_owned(), ..Cause::default() };
+    let outcome = Outcome::failed(Status::Infrastructure, Stage::Prepare, Blame::Fleet, cause, "");
+    let record = story.world.result(&grant, outcome, &[]);
+    story.entries[7] = story.world.sealed_result(&story.candidate, record);
+    let open = report(&story.world, &story.entries);
+    assert_eq!((open.findings.as_slice(), open.cells_open), (&[][..], 1));
+    let third = story.world.grant(&story.candidate, 3);
+    assert_eq!(third.fence, Fence(3));
+    story.entries.push(story.world.granted(std::slice::from_ref(&third)));
+    story.entries.push(story.world.lost(&story.candidate, &third, Consequence::Final));
+    let closed = report(&story.world, &story.entries);
+    assert_eq!((closed.findings.as_slice(), closed.cells_closed), (&[][..], 1));
+}
+
+#[test]
+fn unknown_kinds_warn_and_bad_signatures_fail() {
+    let mut story = story();
+    let mut value: serde_json::Value =
+        serde_json::from_slice(&Envelope::parse(&story.entries[1].bytes).unwrap().payload).unwrap();
+    value["predicateType"] = serde_json::json!("urn:muster:predicate:weather:v1");
+    let envelope = Envelope::sign(to_bytes(&value).unwrap(), &operator());
+    story.entries.push(Sealed { bytes: envelope.to_bytes().unwrap(), record: envelope.record() });
+    let warned = report(&story.world, &story.entries);
+    assert!(warned.passes());
+    assert_found(&warned, 9, "", "not known");
+    let record = result_of(&story.entries[7]);
+    story.entries[7] = seal(record, source(&story.candidate), &operator()).unwrap();
+    let failed = report(&story.world, &story.entries);
+    assert_found(&failed, 7, "", "signed by the signing key");
+    assert!(!failed.passes());
+}
