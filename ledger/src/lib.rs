@@ -5,7 +5,9 @@
 //! Merkle log over opaque bytes), [`blob`], [`verify`] (the outside check), [`index`], [`stats`], [`rank`].
 
 pub mod blob;
+pub mod disk;
 pub mod entry;
+pub mod fault;
 #[cfg(feature = "index")]
 pub mod index;
 pub mod log;
