@@ -220,14 +220,16 @@ fn is_torn(file: &[u8], at: usize, expected: Option<u64>, flaw: Flaw) -> bool {
         Flaw::Entry => at + FRAME_HEADER_BYTES + read_header(file, at).map_or(0, |header| header.length),
         Flaw::Order => return false,
     };
-    let next = (search_from..file.len().saturating_sub(FRAME_HEADER_BYTES - 1))
-        .find_map(|place| read_frame(file, place).ok().map(|(header, _)| (place, header)));
-    match next {
+    let mut next = None;
+    for place in search_from..file.len().saturating_sub(FRAME_HEADER_BYTES - 1) {
+        let Ok((header, _)) = read_frame(file, place) else { continue };
         // A sound frame of a later batch: this one was synced, and perhaps acknowledged, before it.
-        Some((_, header)) if expected.is_none_or(|expected| header.batch > expected) => false,
-        Some((place, _)) => has_unwritten_sector(file, at..place),
-        None => has_unwritten_sector(file, at..file.len()),
+        if expected.is_none_or(|expected| header.batch > expected) {
+            return false;
+        }
+        next.get_or_insert(place);
     }
+    has_unwritten_sector(file, at..next.unwrap_or(file.len()))
 }
 
 /// Whether part of the range within one sector is all zeros. A frame's mark is not zero, so a frame that was

@@ -19,7 +19,7 @@ pub mod reader;
 mod recovery;
 pub mod store;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 pub mod tile;
 pub mod tree;
 pub mod wal;

@@ -121,7 +121,7 @@ mod tests {
                 frontier.push(leaf_hash(entry));
                 oracle.push(entry.clone());
             }
-            prop_assert_eq!(&frontier.root().as_bytes()[..], &oracle.root().as_bytes()[..]);
+            prop_assert_eq!(frontier.root().as_bytes().to_vec(), oracle.root().as_bytes().to_vec());
         }
     }
 }

@@ -1,3 +1,14 @@
 //! The outside check of a whole ledger folder: trusts the verifier key alone.
+//!
+//! [`verify_log`] checks the bytes: checkpoint, bundles, tiles, WAL. It hands every sound entry to a callback, so that
+//! what the entries say ([`semantic`]) can be checked in the same pass.
 
+mod finding;
+mod listing;
+mod log;
 pub mod semantic;
+#[cfg(test)]
+mod tests;
+
+pub use finding::{Fault, Finding};
+pub use log::{LogReport, verify_log};
