@@ -275,6 +275,7 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
         #[test]
         fn a_changed_cut_or_lengthened_proof_fails(
             size in 2_u64..2000, at in any::<u64>(), bit in 0_usize..256, place in any::<prop::sample::Index>()
