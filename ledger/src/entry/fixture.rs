@@ -247,14 +247,15 @@ pub(crate) fn source(candidate: &Candidate) -> Subject {
     Subject::of_blob("source", &candidate.source.document().unwrap().blob)
 }
 
-/// `pairs` pairs of (baseline, candidate) with a little even and odd noise.
+/// `pairs` pairs of (baseline, candidate) with noise of up to 1.2 % on each side.
 pub(crate) fn series(case: &str, baseline: u64, candidate: u64, pairs: u64) -> SampleSeries {
-    let noisy = |base: u64| (0..pairs).map(|i| Picoseconds(base + i * 7919 % 13 * base / 1000)).collect();
+    let noisy =
+        |base: u64, step: u64| (0..pairs).map(|i| Picoseconds(base + i * step % 13 * base / 1000)).collect();
     SampleSeries {
         format: SampleSeries::FORMAT.to_owned(),
         case: case.to_owned(),
-        baseline: noisy(baseline),
-        candidate: noisy(candidate),
+        baseline: noisy(baseline, 7919),
+        candidate: noisy(candidate, 7),
         warmups: 3,
     }
 }

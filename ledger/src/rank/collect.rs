@@ -1,0 +1,65 @@
+//! Gathers what a ranking needs from entries and blobs; reading both is the caller's.
+
+use super::model::RankInput;
+use crate::entry::predicate::Environment;
+use crate::entry::{Body, Entry, decode_samples};
+use fleet_config::domain::canonical::from_bytes;
+use fleet_config::domain::{Candidate, Digest, Fact, LeafIndex, SampleSeries, Status, Task, TaskId, field};
+use std::collections::BTreeMap;
+
+/// Why there is nothing to rank from.
+#[derive(Debug, thiserror::Error)]
+pub enum CollectError {
+    #[error("no entry defines task {0}")]
+    UnknownTask(TaskId),
+    #[error("the blob of task {0} is missing or no task")]
+    TaskBlob(TaskId),
+}
+
+/// The task and its results among `entries`, which come in order of leaves and may be all of them or those that
+/// an index names. Expects a ledger that was verified: entries that cannot be read are passed over. `blob` answers
+/// with the content of a blob or nothing; an `ok` whose samples are missing is kept and [`super::rank`] says so.
+pub fn collect(
+    id: TaskId,
+    entries: impl IntoIterator<Item = (LeafIndex, Vec<u8>)>,
+    blob: &mut dyn FnMut(&Digest) -> Option<Vec<u8>>,
+) -> Result<(Task, Vec<RankInput>), CollectError> {
+    let task = blob(&Digest(id.0)).ok_or(CollectError::UnknownTask(id))?;
+    let task: Task = from_bytes(&task).map_err(|_| CollectError::TaskBlob(id))?;
+    let mut names: BTreeMap<Digest, String> = BTreeMap::new();
+    let mut inputs = Vec::new();
+    for (leaf, bytes) in entries {
+        let Ok(Entry { record: record_id, body: Body::Result(record), .. }) = Entry::read(&bytes) else {
+            continue;
+        };
+        if record.task != id {
+            continue;
+        }
+        let mut named = |digest: Digest, name: &dyn Fn(&[u8]) -> Option<String>| {
+            let known = names.entry(digest);
+            known.or_insert_with(|| blob(&digest).and_then(|b| name(&b)).unwrap_or_default()).clone()
+        };
+        let candidate_name = named(Digest(record.candidate.0), &candidate_name);
+        let device_model = named(record.environment.blake3, &device_model);
+        let is_ok = record.outcome.status == Status::Ok;
+        let timings = if is_ok { record.timings.as_slice() } else { &[] };
+        let samples: Vec<SampleSeries> =
+            timings.iter().filter_map(|timing| decode_samples(&blob(&timing.samples.blake3)?).ok()).collect();
+        let candidate_name =
+            if candidate_name.is_empty() { record.candidate.short() } else { candidate_name };
+        inputs.push(RankInput { leaf, record_id, record: *record, candidate_name, device_model, samples });
+    }
+    Ok((task, inputs))
+}
+
+fn candidate_name(bytes: &[u8]) -> Option<String> {
+    from_bytes::<Candidate>(bytes).ok().map(|candidate| candidate.name)
+}
+
+fn device_model(bytes: &[u8]) -> Option<String> {
+    let environment: Environment = from_bytes(bytes).ok()?;
+    match environment.identity.get(field::DEVICE_MODEL)? {
+        Fact::Text(model) => Some(model.clone()),
+        Fact::Count(_) | Fact::Flag(_) | Fact::Unknown(_) => None,
+    }
+}

@@ -1,0 +1,119 @@
+//! The ranking as data: integers only, so that it has one canonical form.
+
+use crate::entry::predicate::ResultRecord;
+use fleet_config::domain::{
+    Architecture, Blame, CandidateId, ClassId, DeviceKind, LeafIndex, PartsPerBillion, PolicyId, RecordId,
+    SampleSeries, Stage, Status, TaskId,
+};
+use serde::{Deserialize, Serialize};
+
+/// Stands under every table of CPU results.
+pub const CPU_NOTICE: &str = "The order on a CPU says nothing about GPUs.";
+
+/// One result with what its blobs add.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RankInput {
+    pub leaf: LeafIndex,
+    pub record_id: RecordId,
+    pub record: ResultRecord,
+    /// Name of the candidate, for people.
+    pub candidate_name: String,
+    /// Model of the device from its environment, for people.
+    pub device_model: String,
+    /// Raw samples by case; empty unless the outcome is `ok`.
+    pub samples: Vec<SampleSeries>,
+}
+
+/// Every table of one task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ranking {
+    pub task: TaskId,
+    pub task_name: String,
+    /// Tree size that the answer is about.
+    pub as_of: u64,
+    /// GPUs before CPUs, then by architecture, model and class.
+    pub tables: Vec<Table>,
+}
+
+/// What is comparable with each other.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Table {
+    pub class: ClassId,
+    pub policy: PolicyId,
+    pub device_kind: DeviceKind,
+    pub architecture: Architecture,
+    pub device_model: String,
+    /// The baseline and every candidate that passed, from fast to slow.
+    pub rows: Vec<RankRow>,
+    /// Candidates without an `ok`, by the status of their latest attempt that was not the fleet's fault.
+    pub rejected: Vec<RejectedGroup>,
+    pub fleet_faults: Vec<FleetFault>,
+    /// Results that this table is made from.
+    pub attempts: u64,
+    /// [`CPU_NOTICE`], or empty.
+    pub notice: String,
+}
+
+/// Where a row stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Place {
+    /// What the others are timed against; always at one.
+    Baseline,
+    /// Shared by ties: 1, 1, 3.
+    Rank(u64),
+}
+
+/// One line of a table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RankRow {
+    pub place: Place,
+    pub candidate: Option<CandidateId>,
+    pub name: String,
+    /// Above one means faster than the baseline.
+    pub score: PartsPerBillion,
+    /// Ends of the 95 % interval.
+    pub low: PartsPerBillion,
+    pub high: PartsPerBillion,
+    /// Whether the interval holds one: no difference from the baseline was shown.
+    pub is_like_baseline: bool,
+    pub record: Option<RecordId>,
+    pub leaf: Option<LeafIndex>,
+    /// Attempts of this candidate in this class that were not the fleet's fault, this one included.
+    pub attempts: u64,
+    /// Those of them that were not `ok`.
+    pub failed: u64,
+}
+
+/// Candidates that ended with one status.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RejectedGroup {
+    pub status: Status,
+    pub candidates: Vec<RejectedCandidate>,
+}
+
+/// Why one candidate is not ranked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RejectedCandidate {
+    pub candidate: CandidateId,
+    pub name: String,
+    pub record: RecordId,
+    pub leaf: LeafIndex,
+    pub stage: Stage,
+    pub blame: Blame,
+    /// Code and text of the first cause.
+    pub code: String,
+    pub cause: String,
+    pub hint: String,
+    pub attempts: u64,
+}
+
+/// An attempt that ended by the fleet's fault.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FleetFault {
+    pub candidate: CandidateId,
+    pub name: String,
+    pub status: Status,
+    pub record: RecordId,
+    pub leaf: LeafIndex,
+}

@@ -1,0 +1,136 @@
+//! The ranking as plain text.
+
+use super::model::{Place, RankRow, Ranking, RejectedGroup, Table};
+use fleet_config::domain::PartsPerBillion;
+use std::fmt::Write as _;
+
+/// Longest name that a table shows; the record has the whole one.
+const NAME_CHARS_MAX: usize = 40;
+
+/// The whole ranking. The same ranking gives the same bytes.
+pub fn render(ranking: &Ranking) -> String {
+    let mut text = format!(
+        "ranking of {} ({}) as of {} entries\n",
+        shown(&ranking.task_name),
+        ranking.task.short(),
+        ranking.as_of
+    );
+    if ranking.tables.is_empty() {
+        text.push_str("\nno results yet\n");
+    }
+    for table in &ranking.tables {
+        push_table(&mut text, table);
+    }
+    text
+}
+
+fn push_table(text: &mut String, table: &Table) {
+    let model = if table.device_model.is_empty() { "unknown model" } else { &table.device_model };
+    line(text, format_args!(""));
+    line(text, format_args!("{} · {} · class {}", table.architecture, shown(model), table.class.short()));
+    if table.rows.is_empty() {
+        line(text, format_args!("  no candidate passed"));
+    } else {
+        push_rows(text, &table.rows);
+    }
+    for group in &table.rejected {
+        push_rejected(text, group);
+    }
+    if !table.fleet_faults.is_empty() {
+        let count = table.fleet_faults.len();
+        line(text, format_args!("  {count} attempt(s) ended by the fleet's own fault, charged to nobody"));
+    }
+    if !table.notice.is_empty() {
+        line(text, format_args!("  {}", table.notice));
+    }
+}
+
+fn push_rows(text: &mut String, rows: &[RankRow]) {
+    let width = rows.iter().map(|row| shown(&row.name).chars().count()).max().unwrap_or(0).max(9);
+    line(
+        text,
+        format_args!(
+            "  {:>4}  {:<width$}  {:>8}  {:<19}  {:<12}  note",
+            "rank", "candidate", "speed-up", "95 % interval", "record"
+        ),
+    );
+    for row in rows {
+        let interval = format!("{} to {}", ratio(row.low), ratio(row.high));
+        let (place, interval) = match row.place {
+            Place::Baseline => ("–".to_owned(), String::new()),
+            Place::Rank(rank) if is_tied(rank, row, rows) => (format!("={rank}"), interval),
+            Place::Rank(rank) => (rank.to_string(), interval),
+        };
+        let record = row.record.map(|record| record.short()).unwrap_or_default();
+        let written = format!(
+            "  {place:>4}  {:<width$}  {:>8}  {interval:<19}  {record:<12}  {}",
+            shown(&row.name),
+            ratio(row.score),
+            note(row)
+        );
+        line(text, format_args!("{}", written.trim_end()));
+    }
+}
+
+/// Whether another row shares this rank.
+fn is_tied(rank: u64, row: &RankRow, rows: &[RankRow]) -> bool {
+    rows.iter().any(|other| other.place == Place::Rank(rank) && other.candidate != row.candidate)
+}
+
+fn note(row: &RankRow) -> String {
+    let mut notes = Vec::new();
+    if row.place != Place::Baseline && row.is_like_baseline {
+        notes.push("no difference from the baseline".to_owned());
+    }
+    if row.failed > 0 {
+        notes.push(format!("{} of {} attempts failed", row.failed, row.attempts));
+    }
+    notes.join("; ")
+}
+
+fn push_rejected(text: &mut String, group: &RejectedGroup) {
+    line(text, format_args!("  not ranked, {}: {}", group.status, group.candidates.len()));
+    for candidate in &group.candidates {
+        let record = candidate.record.short();
+        line(
+            text,
+            format_args!(
+                "        {}  {}  [{}] {}",
+                shown(&candidate.name),
+                record,
+                shown(&candidate.code),
+                one_line(&candidate.cause)
+            ),
+        );
+        if !candidate.hint.is_empty() {
+            line(text, format_args!("          hint: {}", one_line(&candidate.hint)));
+        }
+    }
+}
+
+/// Three decimals, rounded half up, from the integer alone.
+fn ratio(value: PartsPerBillion) -> String {
+    let thousandths = value.0.saturating_add(500_000) / 1_000_000;
+    format!("{}.{:03}×", thousandths / 1000, thousandths % 1000)
+}
+
+/// Outside text without control characters and of bounded length: a name must not move the cursor.
+fn shown(text: &str) -> String {
+    clip(text, NAME_CHARS_MAX)
+}
+
+fn one_line(text: &str) -> String {
+    clip(text, 200)
+}
+
+fn clip(text: &str, most: usize) -> String {
+    let clean: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if clean.chars().count() <= most {
+        return clean;
+    }
+    clean.chars().take(most - 1).chain(['…']).collect()
+}
+
+fn line(text: &mut String, arguments: std::fmt::Arguments<'_>) {
+    writeln!(text, "{arguments}").expect("writing to a String cannot fail");
+}

@@ -1,0 +1,186 @@
+//! Order, ties, rejections, and that the same question gives the same bytes.
+
+use super::*;
+use crate::entry::fixture::{World, mismatch, series, task};
+use crate::entry::{Entry, Sealed};
+use fleet_config::domain::canonical::to_bytes;
+use fleet_config::domain::*;
+
+/// One result of `name` with these (baseline, candidate) times of the two performance cases.
+fn ok(world: &mut World, name: &str, fence: u64, times: [(u64, u64); 2]) -> Sealed {
+    let candidate = world.candidate(name);
+    let grant = world.grant(&candidate, fence);
+    let cases = [series("small", times[0].0, times[0].1, 20), series("large", times[1].0, times[1].1, 20)];
+    let record = world.result(&grant, Outcome::ok(), &cases);
+    world.sealed_result(&candidate, record)
+}
+
+fn failed(world: &mut World, name: &str, fence: u64, outcome: Outcome) -> Sealed {
+    let candidate = world.candidate(name);
+    let grant = world.grant(&candidate, fence);
+    let record = world.result(&grant, outcome, &[]);
+    world.sealed_result(&candidate, record)
+}
+
+fn inputs(world: &World, entries: &[Sealed]) -> Vec<RankInput> {
+    let numbered = entries.iter().enumerate().map(|(leaf, e)| (LeafIndex(leaf as u64), e.bytes.clone()));
+    let mut blob = |digest: &Digest| world.blobs.get(digest).cloned();
+    collect(TaskId(world.task.digest().0), numbered, &mut blob).unwrap().1
+}
+
+fn ranking(world: &World, entries: &[Sealed], as_of: u64) -> Ranking {
+    rank(&task(), TaskId(world.task.digest().0), inputs(world, entries), as_of)
+}
+
+fn names(table: &Table) -> Vec<(&str, Place)> {
+    table.rows.iter().map(|row| (row.name.as_str(), row.place.clone())).collect()
+}
+
+#[test]
+fn fast_ones_come_first_the_baseline_stands_at_one_and_overlaps_are_ties() {
+    let mut world = World::new();
+    let entries = [
+        ok(&mut world, "slower", 1, [(1000, 2000), (1000, 2000)]),
+        ok(&mut world, "twice", 2, [(20000, 10000), (20000, 10000)]),
+        ok(&mut world, "twice again", 3, [(20000, 9990), (20000, 9990)]),
+        ok(&mut world, "mixed", 4, [(40000, 10000), (10000, 10000)]),
+        ok(&mut world, "four times", 5, [(40000, 10000), (40000, 10000)]),
+    ];
+    let ranking = ranking(&world, &entries, 5);
+    let [table] = ranking.tables.as_slice() else { panic!("one class: {ranking:#?}") };
+    let expected = [
+        ("four times", Place::Rank(1)),
+        ("twice again", Place::Rank(2)),
+        ("mixed", Place::Rank(2)),
+        ("twice", Place::Rank(2)),
+        ("baseline", Place::Baseline),
+        ("slower", Place::Rank(5)),
+    ];
+    let mut found = names(table);
+    found[1..4].sort_by_key(|(name, _)| expected.iter().position(|(other, _)| other == name));
+    assert_eq!(found, expected);
+    let score = table.rows[0].score.0;
+    assert!(score.abs_diff(4_000_000_000) < 40_000_000, "{score}");
+    assert_eq!(table.notice, CPU_NOTICE);
+}
+
+#[test]
+fn tie_groups_do_not_chain() {
+    let row = |leaf, score, low, high| {
+        let scaled = |x: u64| PartsPerBillion(x * 1_000_000_000);
+        (leaf, scaled(score), scaled(low), scaled(high))
+    };
+    // b overlaps a, c overlaps b but not a.
+    let rows = [row(0, 30, 26, 34), row(1, 25, 22, 28), row(2, 20, 16, 24)];
+    let places = table::place_for_test(&rows);
+    assert_eq!(places, [1, 1, 3]);
+}
+
+#[test]
+fn rejected_candidates_are_counted_with_their_reasons_and_fleet_faults_charged_to_nobody() {
+    let mut world = World::new();
+    let cause = Cause { code: "prepare/disk".to_owned(), ..Cause::default() };
+    let fleet = Outcome::failed(Status::Infrastructure, Stage::Prepare, Blame::Fleet, cause, "");
+    let entries = [
+        failed(&mut world, "wrong", 1, mismatch()),
+        ok(&mut world, "lucky", 2, [(2000, 1000), (2000, 1000)]),
+        failed(&mut world, "lucky", 3, mismatch()),
+        failed(&mut world, "unlucky", 4, fleet),
+    ];
+    let ranking = ranking(&world, &entries, 4);
+    let table = &ranking.tables[0];
+    let [group] = table.rejected.as_slice() else { panic!("{table:#?}") };
+    assert_eq!((group.status, group.candidates.len()), (Status::WrongResult, 1));
+    assert_eq!(group.candidates[0].name, "wrong");
+    assert_eq!(group.candidates[0].code, "validate/mismatch");
+    let lucky = &table.rows[0];
+    assert_eq!((lucky.name.as_str(), lucky.attempts, lucky.failed), ("lucky", 2, 1));
+    assert_eq!(table.fleet_faults.len(), 1);
+    assert_eq!(table.attempts, 4);
+    let text = render::render(&ranking);
+    for part in [
+        "not ranked, wrong_result: 1",
+        "3 of 9 elements differ",
+        "check the last row",
+        "1 of 2 attempts failed",
+        "charged to nobody",
+        CPU_NOTICE,
+    ] {
+        assert!(text.contains(part), "{part} in\n{text}");
+    }
+}
+
+#[test]
+fn the_latest_ok_counts_and_earlier_sizes_answer_as_they_did() {
+    let mut world = World::new();
+    let mut entries = vec![ok(&mut world, "it", 1, [(2000, 1000), (2000, 1000)])];
+    let early = ranking(&world, &entries, 1);
+    entries.push(ok(&mut world, "it", 2, [(3000, 1000), (3000, 1000)]));
+    let late = ranking(&world, &entries, 2);
+    assert_eq!(late.tables[0].rows.len(), 2);
+    assert!(late.tables[0].rows[0].score > early.tables[0].rows[0].score);
+    assert_eq!(to_bytes(&ranking(&world, &entries, 1)).unwrap(), to_bytes(&early).unwrap());
+    assert_eq!(render::render(&ranking(&world, &entries, 1)), render::render(&early));
+    let mut shuffled = inputs(&world, &entries);
+    shuffled.reverse();
+    let id = TaskId(world.task.digest().0);
+    assert_eq!(rank(&task(), id, shuffled, 2), late);
+}
+
+#[test]
+fn gpus_and_cpus_and_other_classes_never_share_a_table() {
+    let mut world = World::new();
+    let entries = [
+        ok(&mut world, "a", 1, [(2000, 1000), (2000, 1000)]),
+        ok(&mut world, "b", 2, [(2000, 1000), (2000, 1000)]),
+        ok(&mut world, "c", 3, [(2000, 1000), (2000, 1000)]),
+    ];
+    let mut results = inputs(&world, &entries);
+    results[1].record.device_kind = DeviceKind::Gpu;
+    results[1].record.architecture = "nvidia:sm_90a".parse().unwrap();
+    results[2].record.class = ClassId([9; 32]);
+    let ranking = rank(&task(), TaskId(world.task.digest().0), results, 3);
+    let kinds: Vec<_> =
+        ranking.tables.iter().map(|t| (t.device_kind, t.rows.len(), t.notice.clone())).collect();
+    let cpu = (DeviceKind::Cpu, 2, CPU_NOTICE.to_owned());
+    assert_eq!(kinds, [(DeviceKind::Gpu, 2, String::new()), cpu.clone(), cpu]);
+}
+
+#[test]
+fn an_ok_without_samples_of_every_case_is_not_ranked() {
+    let mut world = World::new();
+    let entries = [ok(&mut world, "it", 1, [(2000, 1000), (2000, 1000)])];
+    let record = Entry::read(&entries[0].bytes).unwrap();
+    let samples = record.body.result().unwrap().timings[1].samples.blake3;
+    let whole = ranking(&world, &entries, 1);
+    assert_eq!(whole.tables[0].rows.len(), 2);
+    world.blobs.remove(&samples);
+    let ranking = ranking(&world, &entries, 1);
+    assert_eq!(ranking.tables[0].rows.len(), 0);
+    assert_eq!(ranking.tables[0].rejected[0].candidates[0].code, "rank/samples");
+}
+
+#[test]
+fn a_name_cannot_move_the_cursor() {
+    let mut world = World::new();
+    let entries = [failed(&mut world, "evil\u{1b}[2J\nname", 1, mismatch())];
+    let text = render::render(&ranking(&world, &entries, 1));
+    assert!(!text.contains('\u{1b}') && text.contains("evil [2J name"), "{text}");
+}
+
+#[test]
+fn the_rendered_table_looks_like_this() {
+    let mut world = World::new();
+    let entries = [
+        ok(&mut world, "twice", 1, [(20000, 10000), (20000, 10000)]),
+        failed(&mut world, "wrong", 2, mismatch()),
+    ];
+    let text = render::render(&ranking(&world, &entries, 2));
+    println!("{text}");
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].starts_with("ranking of copy (") && lines[0].ends_with(") as of 2 entries"));
+    assert!(lines[2].starts_with("cpu:x86-64-v3 · Example CPU · class "));
+    assert!(lines[4].contains("1  twice") && lines[4].contains("×"), "{}", lines[4]);
+    assert!(lines[5].contains("–  baseline") && lines[5].ends_with("1.000×"), "{}", lines[5]);
+    assert_eq!(lines.last(), Some(&"  The order on a CPU says nothing about GPUs."));
+}
