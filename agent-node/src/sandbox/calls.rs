@@ -20,25 +20,25 @@ const NEWEST_REVIEWED: i64 = libc::SYS_mseal;
 
 /// The filter that the launcher puts on before exec.
 pub(super) fn fence(profile: Profile) -> Result<BpfProgram, Error> {
-    let mut rules = listed(&FENCE);
-    rules.extend(listed(&FENCE_LEGACY));
+    let mut rules = listed(FENCE);
+    rules.extend(listed(FENCE_LEGACY));
     refuse_new_namespaces(&mut rules)?;
     rules.insert(libc::SYS_prlimit64, vec![rule(&[(0, Ne, 0)])?]); // limits of others
     match profile {
-        Profile::Compiler | Profile::Harness | Profile::Worker => rules.extend(listed(&FENCE_BUT_GPU)),
+        Profile::Compiler | Profile::Harness | Profile::Worker => rules.extend(listed(FENCE_BUT_GPU)),
         Profile::CudaWorker => {}
     }
     // From ABI 6 on Landlock keeps signals inside; before, a child may not send any.
     if landlock_abi().unwrap_or(0) < 6 {
-        rules.extend(listed(&SIGNALS));
+        rules.extend(listed(SIGNALS));
     }
     build(rules, SeccompAction::Allow, SeccompAction::Errno(EPERM))
 }
 
 /// The list of a CPU worker that is about to load a candidate.
 pub(super) fn worker() -> Result<BpfProgram, Error> {
-    let mut rules = listed(&WORKER_ALLOWED);
-    rules.extend(listed(&WORKER_ALLOWED_LEGACY));
+    let mut rules = listed(WORKER_ALLOWED);
+    rules.extend(listed(WORKER_ALLOWED_LEGACY));
     let own = u64::from(std::process::id());
     let mut when = |call: i64, rule: SeccompRule| rules.entry(call).or_default().push(rule);
     for signal in [libc::SYS_tgkill, libc::SYS_kill, libc::SYS_rt_tgsigqueueinfo] {
@@ -60,7 +60,7 @@ pub(super) fn worker() -> Result<BpfProgram, Error> {
 
 /// The further fence of a GPU worker whose candidate is device code only: no exec and no new process.
 pub(super) fn cuda_worker() -> Result<BpfProgram, Error> {
-    let mut rules = listed(&NEW_PROGRAMS);
+    let mut rules = listed(NEW_PROGRAMS);
     let thread = u64::from(libc::CLONE_THREAD.unsigned_abs());
     rules.insert(libc::SYS_clone, vec![rule(&[(0, MaskedEq(thread), 0)])?]);
     build(rules, SeccompAction::Allow, SeccompAction::Errno(EPERM))
@@ -72,6 +72,8 @@ pub(super) fn install(program: &BpfProgram) -> Result<(), Error> {
 }
 
 const EPERM: u32 = libc::EPERM.unsigned_abs();
+/// One number on all architectures since Linux 6.6; the libc crate lacks it on aarch64.
+const FCHMODAT2: i64 = 452;
 const PR_SET_VMA: i32 = 0x5356_4d41; // include/uapi/linux/prctl.h; C libraries name their mappings with it
 
 /// Comparisons of one argument. `HighEq` looks at its upper half, which a pointer has.
@@ -149,7 +151,7 @@ fn ceiling() -> BpfProgram {
 /// Refused to every child: sockets, tracing, namespaces and mounts, kernel administration, metadata changes that
 /// Landlock does not cover, memory shared by key, leaving the session, and kernel interfaces with a long record of faults.
 #[rustfmt::skip]
-const FENCE: [i64; 111] = [
+const FENCE: &[i64] = &[
     libc::SYS_socket, libc::SYS_socketpair, libc::SYS_bind, libc::SYS_listen, libc::SYS_accept, libc::SYS_accept4,
     libc::SYS_connect, libc::SYS_setsockopt,
     libc::SYS_ptrace, libc::SYS_process_vm_readv, libc::SYS_process_vm_writev, libc::SYS_process_madvise,
@@ -167,7 +169,7 @@ const FENCE: [i64; 111] = [
     libc::SYS_io_uring_enter, libc::SYS_io_uring_register, libc::SYS_io_setup, libc::SYS_io_submit,
     libc::SYS_add_key, libc::SYS_request_key, libc::SYS_keyctl, libc::SYS_landlock_create_ruleset,
     libc::SYS_landlock_add_rule, libc::SYS_landlock_restrict_self,
-    libc::SYS_fchmod, libc::SYS_fchmodat, libc::SYS_fchmodat2, libc::SYS_fchown, libc::SYS_fchownat,
+    libc::SYS_fchmod, libc::SYS_fchmodat, FCHMODAT2, libc::SYS_fchown, libc::SYS_fchownat,
     libc::SYS_setxattr, libc::SYS_lsetxattr, libc::SYS_fsetxattr, libc::SYS_removexattr, libc::SYS_lremovexattr,
     libc::SYS_fremovexattr, libc::SYS_utimensat, libc::SYS_mknodat, libc::SYS_symlinkat, libc::SYS_linkat,
     libc::SYS_shmget, libc::SYS_shmat, libc::SYS_shmctl, libc::SYS_shmdt, libc::SYS_semget, libc::SYS_semop,
@@ -181,17 +183,17 @@ const FENCE: [i64; 111] = [
 /// Older names of the same calls, which only x86-64 has.
 #[cfg(target_arch = "x86_64")]
 #[rustfmt::skip]
-const FENCE_LEGACY: [i64; 14] = [
+const FENCE_LEGACY: &[i64] = &[
     libc::SYS_chmod, libc::SYS_chown, libc::SYS_lchown, libc::SYS_utime, libc::SYS_utimes, libc::SYS_futimesat,
     libc::SYS_mknod, libc::SYS_symlink, libc::SYS_link, libc::SYS_iopl, libc::SYS_ioperm, libc::SYS_modify_ldt,
     libc::SYS_uselib, libc::SYS_ustat,
 ];
 #[cfg(not(target_arch = "x86_64"))]
-const FENCE_LEGACY: [i64; 0] = [];
+const FENCE_LEGACY: &[i64] = &[];
 
 /// Refused to all but GPU workers, whose driver places its threads and memory itself. A file in memory could be executed
 /// past Landlock.
-const FENCE_BUT_GPU: [i64; 11] = [
+const FENCE_BUT_GPU: &[i64] = &[
     libc::SYS_memfd_create,
     libc::SYS_memfd_secret,
     libc::SYS_personality,
@@ -205,7 +207,7 @@ const FENCE_BUT_GPU: [i64; 11] = [
     libc::SYS_migrate_pages,
 ];
 
-const SIGNALS: [i64; 5] = [
+const SIGNALS: &[i64] = &[
     libc::SYS_kill,
     libc::SYS_tkill,
     libc::SYS_tgkill,
@@ -214,13 +216,13 @@ const SIGNALS: [i64; 5] = [
 ];
 
 #[cfg(target_arch = "x86_64")]
-const NEW_PROGRAMS: [i64; 4] = [libc::SYS_execve, libc::SYS_execveat, libc::SYS_fork, libc::SYS_vfork];
+const NEW_PROGRAMS: &[i64] = &[libc::SYS_execve, libc::SYS_execveat, libc::SYS_fork, libc::SYS_vfork];
 #[cfg(not(target_arch = "x86_64"))]
-const NEW_PROGRAMS: [i64; 2] = [libc::SYS_execve, libc::SYS_execveat];
+const NEW_PROGRAMS: &[i64] = &[libc::SYS_execve, libc::SYS_execveat];
 
 /// All that running a kernel on the CPU takes.
 #[rustfmt::skip]
-const WORKER_ALLOWED: [i64; 57] = [
+const WORKER_ALLOWED: &[i64] = &[
     // Memory.
     libc::SYS_mmap, libc::SYS_munmap, libc::SYS_mprotect, libc::SYS_mremap, libc::SYS_madvise, libc::SYS_brk,
     libc::SYS_mincore, libc::SYS_msync, libc::SYS_mlock, libc::SYS_munlock,
@@ -239,15 +241,14 @@ const WORKER_ALLOWED: [i64; 57] = [
     // Time, randomness, and what the machine is.
     libc::SYS_clock_gettime, libc::SYS_clock_getres, libc::SYS_clock_nanosleep, libc::SYS_nanosleep,
     libc::SYS_gettimeofday, libc::SYS_getrandom, libc::SYS_getrusage, libc::SYS_uname, libc::SYS_sysinfo,
-    libc::SYS_getrlimit,
 ];
 
 /// Older names of the same calls, which only x86-64 has.
 #[cfg(target_arch = "x86_64")]
 #[rustfmt::skip]
-const WORKER_ALLOWED_LEGACY: [i64; 8] = [
+const WORKER_ALLOWED_LEGACY: &[i64] = &[
     libc::SYS_open, libc::SYS_stat, libc::SYS_lstat, libc::SYS_access, libc::SYS_readlink, libc::SYS_poll,
-    libc::SYS_time, libc::SYS_dup2,
+    libc::SYS_time, libc::SYS_dup2, libc::SYS_getrlimit,
 ];
 #[cfg(not(target_arch = "x86_64"))]
-const WORKER_ALLOWED_LEGACY: [i64; 0] = [];
+const WORKER_ALLOWED_LEGACY: &[i64] = &[];

@@ -1,0 +1,114 @@
+//! How children end, and the limits that they live under.
+
+use super::{PATIENCE, Place, gone, gone_now, limits, run};
+use agent_node::sandbox::{Confinement, ExitHow, Level, SpawnError, spawn};
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+#[test]
+fn a_flood_of_output_is_cut_and_does_not_stop_the_child() {
+    let place = Place::new();
+    let script = "i=0; while [ $i -lt 20000 ]; do echo 0123456789; i=$((i+1)); done 2>/dev/null; exit 4";
+    let exit = run(place.request("/bin/sh", &["-c", script]));
+    assert_eq!(exit.how, ExitHow::Code(4));
+    assert_eq!(exit.output.bytes.len(), limits().output_max);
+    assert!(exit.output.truncated);
+    assert!(exit.output.text().starts_with("0123456789\n0123456789\n"));
+}
+
+#[test]
+fn the_deadline_kills_grandchildren_too() {
+    let place = Place::new();
+    let script = "sleep 1000 & echo $!; sleep 1000 & echo $!; wait";
+    let mut child = spawn(place.request("/bin/sh", &["-c", script]), Confinement::Required).unwrap();
+    let exit = child.wait(Duration::from_secs(2)).unwrap();
+    assert_eq!(exit.how, ExitHow::Deadline);
+    let ids: Vec<String> = exit.output.text().lines().map(str::to_owned).collect();
+    assert_eq!(ids.len(), 2, "the shell had no time to start both: {ids:?}");
+    assert!(ids.iter().all(|id| gone(id)), "{ids:?}");
+    // Asked again, it tells the same.
+    assert_eq!(child.try_exit().unwrap(), Some(exit));
+}
+
+#[test]
+fn what_a_child_leaves_behind_ends_with_it() {
+    let place = Place::new();
+    let exit = run(place.request("/bin/sh", &["-c", "sleep 1000 & echo $!; exit 0"]));
+    assert!(exit.success());
+    assert!(gone(exit.output.text().trim()));
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "plays the node that is killed")]
+fn children_die_with_the_node() {
+    let mut node = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "lifetime::node_that_is_killed", "--ignored", "--nocapture", "--test-threads=1"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let output = BufReader::new(node.stdout.take().unwrap());
+    let id = output.lines().find_map(|line| Some(line.unwrap().split_once("CHILD=")?.1.to_owned())).unwrap();
+    assert!(!gone_now(&id));
+    node.kill().unwrap();
+    node.wait().unwrap();
+    assert!(gone(&id));
+}
+
+/// Not a test of its own: starts a child from a thread that ends, then waits to be killed.
+#[test]
+#[ignore = "started by `children_die_with_the_node`"]
+fn node_that_is_killed() {
+    let place = Place::new();
+    let request = place.request("/usr/bin/sleep", &["1000"]);
+    let child = std::thread::spawn(|| spawn(request, Confinement::Required).unwrap()).join().unwrap();
+    println!("\nCHILD={}", child.id());
+    std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+}
+
+#[test]
+fn limits_hold_for_files_memory_cpu_and_descriptors() {
+    let place = Place::new();
+    let mut request = place.request("/usr/bin/dd", &["if=/usr/bin/g++", "of=big", "bs=4k", "count=100"]);
+    request.limits.output_max = 4096;
+    request.limits.file_size = 65536;
+    let exit = run(request);
+    assert!(!exit.success());
+    assert_eq!(fs::metadata(place.job.join("big")).unwrap().len(), 65536);
+    let mut request = place.request("/bin/sh", &["-c", "while :; do :; done"]);
+    request.limits.cpu_seconds = 1;
+    assert_eq!(run(request).how, ExitHow::Signal(libc::SIGXCPU));
+    let mut request = place.request("/bin/sh", &["-c", "ulimit -n; ulimit -v; ulimit -c"]);
+    request.limits.open_files = 17;
+    request.limits.memory = Some(1 << 30);
+    assert_eq!(run(request).output.text(), "17\n1048576\n0\n");
+}
+
+#[test]
+fn impossible_requests_are_refused_before_anything_starts() {
+    let place = Place::new();
+    let mut relative = place.request("g++", &[]);
+    relative.folder = PathBuf::from("job");
+    assert!(matches!(spawn(relative, Confinement::Required), Err(SpawnError::Request(_))));
+    let mut number = place.request("/usr/bin/true", &[]);
+    number.passed = vec![(fs::File::open("/dev/null").unwrap().into(), 2)];
+    assert!(matches!(spawn(number, Confinement::Required), Err(SpawnError::Request(_))));
+    let mut missing = place.request("/usr/bin/true", &[]);
+    missing.folder = place.state.path().join("absent");
+    let refused = spawn(missing, Confinement::Required);
+    assert!(matches!(&refused, Err(SpawnError::Setup { stage, .. }) if stage == "folder"), "{refused:?}");
+    let absent = spawn(place.request("/usr/bin/no-such-compiler", &[]), Confinement::Required);
+    assert!(matches!(&absent, Err(SpawnError::Setup { stage, .. }) if stage == "exec"), "{absent:?}");
+}
+
+#[test]
+fn without_a_sandbox_the_level_says_so_and_limits_still_hold() {
+    let place = Place::new();
+    let script = "ulimit -n; read line < /etc/passwd && echo read";
+    let mut child = spawn(place.request("/bin/sh", &["-c", script]), Confinement::UnsafeNone).unwrap();
+    assert_eq!(child.level(), Level::None);
+    assert_eq!(child.wait(PATIENCE).unwrap().output.text(), "64\nread\n");
+}

@@ -1,0 +1,167 @@
+//! The sandbox from outside: real compilers and workers that try what they must not.
+#![expect(clippy::unwrap_used, reason = "a test's helper fails the test by panicking")]
+
+mod compiler;
+mod lifetime;
+mod worker;
+
+use agent_node::sandbox::{
+    Confinement, Exit, Level, Profile, Request, ResourceLimits, probe, set_launcher, spawn, system_toolchain,
+};
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tempfile::TempDir;
+
+const SECRET: &str = "planted-secret-7c1f";
+/// Far beyond what any of these children needs, even on a loaded machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Names another copy of the launcher, for a user who may not reach the build folder.
+const LAUNCHER_VARIABLE: &str = "MUSTER_TEST_LAUNCHER";
+
+/// A state folder with a secret beside a job's folder.
+struct Place {
+    state: TempDir,
+    job: PathBuf,
+}
+
+impl Place {
+    fn new() -> Self {
+        let launcher = std::env::var_os(LAUNCHER_VARIABLE).map(PathBuf::from);
+        set_launcher(launcher.unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_muster-node"))));
+        let state = tempfile::tempdir().unwrap();
+        let job = state.path().join("job/1");
+        fs::create_dir_all(&job).unwrap();
+        fs::write(state.path().join("secret"), format!("\"{SECRET}\"\n")).unwrap();
+        Self { state, job }
+    }
+    fn secret(&self) -> PathBuf {
+        self.state.path().join("secret")
+    }
+    fn request(&self, program: &str, arguments: &[&str]) -> Request {
+        let toolchain = system_toolchain();
+        Request {
+            program: PathBuf::from(program),
+            arguments: arguments.iter().map(OsString::from).collect(),
+            environment: Vec::new(),
+            folder: self.job.clone(),
+            readable: toolchain.readable,
+            executable: toolchain.executable,
+            devices: Vec::new(),
+            passed: Vec::new(),
+            profile: Profile::Compiler,
+            limits: limits(),
+        }
+    }
+    fn compile(&self, source: &str, arguments: &[&str]) -> Exit {
+        fs::write(self.job.join("hello.cpp"), source).unwrap();
+        let mut all = vec!["hello.cpp", "-o", "hello"];
+        all.extend(arguments);
+        run(self.request("/usr/bin/g++", &all))
+    }
+    /// Runs a program that a compiler made: the request allows executing that one file of the job's folder.
+    fn run_built(&self, name: &str) -> Exit {
+        let path = self.job.join(name);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        let mut request = self.request(path.to_str().unwrap(), &[]);
+        request.executable.push(path);
+        run(request)
+    }
+    /// Runs this test binary as a worker that does `trial` after it has locked itself.
+    fn worker(&self, trial: &str, profile: Profile) -> Request {
+        let own = std::env::current_exe().unwrap();
+        let arguments = ["--exact", "worker::worker_trial", "--ignored", "--nocapture", "--test-threads=1"];
+        let mut request = self.request(own.to_str().unwrap(), &arguments);
+        request.environment = vec![
+            ("TRIAL".into(), trial.into()),
+            ("SECRET_PATH".into(), self.secret().into_os_string()),
+            ("JOB_PATH".into(), self.job.clone().into_os_string()),
+        ];
+        if profile == Profile::CudaWorker {
+            request.environment.push(("GPU".into(), "1".into()));
+        }
+        request.readable = Vec::new();
+        request.executable = Vec::new();
+        request.profile = profile;
+        request
+    }
+    fn trial(&self, trial: &str, profile: Profile) -> String {
+        let exit = run(self.worker(trial, profile));
+        let text = exit.output.text();
+        assert!(exit.success(), "{trial}: {:?} {text}", exit.how);
+        let answer =
+            text.lines().find_map(|line| line.split_once("TRIAL=")).map(|(_, answer)| answer.to_owned());
+        answer.unwrap_or_else(|| panic!("{trial} gave no answer: {text}"))
+    }
+}
+
+fn limits() -> ResourceLimits {
+    ResourceLimits {
+        cpu_seconds: 30,
+        memory: Some(4 << 30),
+        file_size: 64 << 20,
+        open_files: 64,
+        processes: 32,
+        output_max: 64 << 10,
+    }
+}
+
+fn run(request: Request) -> Exit {
+    let mut child = spawn(request, Confinement::Required).unwrap();
+    assert_eq!(child.level(), Level::Kernel);
+    child.wait(PATIENCE).unwrap()
+}
+
+/// Whether a process has ended; one that nobody has reaped yet is a zombie.
+fn gone_now(id: &str) -> bool {
+    assert!(id.parse::<u32>().is_ok(), "{id:?}");
+    let Ok(status) = fs::read_to_string(format!("/proc/{id}/stat")) else { return true };
+    status.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z') || rest.starts_with('X'))
+}
+
+/// Whether a process that was killed ends soon.
+fn gone(id: &str) -> bool {
+    (0..1_000_000).any(|_| gone_now(id))
+}
+
+#[test]
+fn this_kernel_gives_both_layers() {
+    let report = probe();
+    assert_eq!(report.level(), Level::Kernel, "{:?}", report.missing());
+    assert_eq!(report.missing(), None);
+}
+
+/// Where the tests run as root, as in a container, they all run once more as a user without powers.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the outer process is the test's own and not the node's child")]
+fn all_of_it_holds_for_an_ordinary_user() {
+    // SAFETY: asks for this process's user.
+    if unsafe { libc::getuid() } != 0 || !Path::new("/usr/bin/setpriv").exists() {
+        return;
+    }
+    let place = Place::new();
+    let open = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    open(place.state.path());
+    let copy = |from: &Path, name: &str| {
+        let to = place.state.path().join(name);
+        fs::copy(from, &to).unwrap();
+        open(&to);
+        to
+    };
+    let launcher = copy(Path::new(env!("CARGO_BIN_EXE_muster-node")), "muster-node");
+    let tests = copy(&std::env::current_exe().unwrap(), "tests");
+    let output = std::process::Command::new("/usr/bin/setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg(tests)
+        .env_clear()
+        .env(LAUNCHER_VARIABLE, launcher)
+        .current_dir("/")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("test result: ok. 20 passed"), "{text}");
+}
