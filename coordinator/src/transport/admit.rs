@@ -73,16 +73,21 @@ pub enum Admission {
     /// Enrolled before: welcome it.
     Known { node: NodeId, devices: Vec<DeviceDescription> },
     /// Journal the use of `invite` by `key` (harmless when it is there already), append node-enrol, then welcome.
-    Enrol {
-        node: NodeId,
-        signing_key: PublicKey,
-        tls_key: Sha256,
-        name: String,
-        invite: String,
-        key: Digest,
-        devices: Vec<DeviceDescription>,
-    },
+    Enrol(Box<Enrolment>),
     Refused(Goodbye),
+}
+
+/// A node that may join by an invite.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Enrolment {
+    pub node: NodeId,
+    pub signing_key: PublicKey,
+    pub tls_key: Sha256,
+    pub name: String,
+    pub invite: String,
+    /// The [`joining_key`] that the invite is bound to.
+    pub key: Digest,
+    pub devices: Vec<DeviceDescription>,
 }
 
 /// Names the pair of keys that uses an invite.
@@ -137,7 +142,8 @@ fn decide(
     let key = joining_key(&hello.signing_key, peer.tls_key);
     let invite = invited(hello, &key, register, now_unix_ms)?.id.clone();
     let name = hello.name.clone();
-    Ok(Admission::Enrol { node, signing_key, tls_key: peer.tls_key, name, invite, key, devices })
+    let tls_key = peer.tls_key;
+    Ok(Admission::Enrol(Box::new(Enrolment { node, signing_key, tls_key, name, invite, key, devices })))
 }
 
 fn known(enrolled: &EnrolledNode, peer: &PeerFacts) -> Result<(), Refusal> {

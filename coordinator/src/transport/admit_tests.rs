@@ -61,10 +61,10 @@ fn refused(hello: &Hello, peer: &PeerFacts, register: &Register, now: u64, code:
 #[track_caller]
 fn enrols(hello: &Hello, peer: &PeerFacts, register: &Register, now: u64) {
     match admit(hello, peer, register, now) {
-        Admission::Enrol { node, invite, key, tls_key, .. } => {
-            assert_eq!(node.0, Sha256::of(&hello.signing_key).0);
-            assert_eq!((invite.as_str(), tls_key), ("i1", peer.tls_key));
-            assert_eq!(key, joining_key(&hello.signing_key, peer.tls_key));
+        Admission::Enrol(enrolment) => {
+            assert_eq!(enrolment.node.0, Sha256::of(&hello.signing_key).0);
+            assert_eq!((enrolment.invite.as_str(), enrolment.tls_key), ("i1", peer.tls_key));
+            assert_eq!(enrolment.key, joining_key(&hello.signing_key, peer.tls_key));
         }
         other => panic!("not enrolled: {other:?}"),
     }

@@ -133,7 +133,7 @@ pub enum NodeCommand {
     Goodbye(Goodbye),
 }
 
-/// A handle on an admitted connection. Dropping it does not close the connection.
+/// A handle on an admitted connection. The connection closes when the last clone is dropped.
 #[derive(Debug, Clone)]
 pub struct NodeConnection {
     pub(super) id: ConnectionId,
