@@ -71,7 +71,10 @@ pub struct Register {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Admission {
     /// Enrolled before: welcome it.
-    Known { node: NodeId, devices: Vec<DeviceDescription> },
+    Known {
+        node: NodeId,
+        devices: Vec<DeviceDescription>,
+    },
     /// Journal the use of `invite` by `key` (harmless when it is there already), append node-enrol, then welcome.
     Enrol(Box<Enrolment>),
     Refused(Goodbye),
@@ -245,5 +248,5 @@ fn malformed(field: &str, cause: &str) -> Refusal {
 }
 
 #[cfg(test)]
-#[path = "admit_tests.rs"]
+#[path = "tests/admit.rs"]
 mod tests;

@@ -26,45 +26,13 @@ pub struct PeerFacts {
 /// Everything that nodes do. See the table in the module's documentation.
 #[derive(Debug)]
 pub enum TransportEvent {
-    Joining {
-        hello: Box<Hello>,
-        peer: PeerFacts,
-        reply: oneshot::Sender<Result<Welcome, Goodbye>>,
-    },
-    Joined {
-        node: NodeId,
-        connection: NodeConnection,
-        hello: Box<Hello>,
-        peer: PeerFacts,
-    },
-    Heartbeat {
-        node: NodeId,
-        connection: ConnectionId,
-        heartbeat: Heartbeat,
-    },
-    Capacity {
-        node: NodeId,
-        connection: ConnectionId,
-        capacity: Capacity,
-    },
-    Answer {
-        node: NodeId,
-        connection: ConnectionId,
-        cell: CellId,
-        fence: Fence,
-        answer: AssignmentEvent,
-    },
-    Report {
-        node: NodeId,
-        connection: ConnectionId,
-        report: Box<Report>,
-        reply: oneshot::Sender<Recorded>,
-    },
-    Lost {
-        node: NodeId,
-        connection: ConnectionId,
-        cause: LossCause,
-    },
+    Joining { hello: Box<Hello>, peer: PeerFacts, reply: oneshot::Sender<Result<Welcome, Goodbye>> },
+    Joined { node: NodeId, connection: NodeConnection, hello: Box<Hello>, peer: PeerFacts },
+    Heartbeat { node: NodeId, connection: ConnectionId, heartbeat: Heartbeat },
+    Capacity { node: NodeId, connection: ConnectionId, capacity: Capacity },
+    Answer { node: NodeId, connection: ConnectionId, cell: CellId, fence: Fence, answer: AssignmentEvent },
+    Report { node: NodeId, connection: ConnectionId, report: Box<Report>, reply: oneshot::Sender<Recorded> },
+    Lost { node: NodeId, connection: ConnectionId, cause: LossCause },
 }
 
 /// What became of an assignment so far.

@@ -128,7 +128,8 @@ impl Listener {
 async fn accept(endpoint: Endpoint, shared: Arc<Shared>) {
     while let Some(incoming) = endpoint.accept().await {
         let busy = limits::HANDSHAKES_MAX - shared.handshakes.available_permits();
-        if busy >= limits::HANDSHAKES_UNPROVEN && !incoming.remote_address_validated() && incoming.may_retry() {
+        if busy >= limits::HANDSHAKES_UNPROVEN && !incoming.remote_address_validated() && incoming.may_retry()
+        {
             // The error would only say that a retry is not allowed here, which was just asked.
             if incoming.retry().is_err() {
                 tracing::debug!("an incoming connection could not be asked to retry");

@@ -82,7 +82,12 @@ pub(super) struct Seat {
 
 impl Registry {
     /// Seats a new connection of `node`; an earlier one is closed and its end awaited first.
-    pub(super) async fn seat(&self, node: NodeId, connection: &quinn::Connection, counters: &Counters) -> Seat {
+    pub(super) async fn seat(
+        &self,
+        node: NodeId,
+        connection: &quinn::Connection,
+        counters: &Counters,
+    ) -> Seat {
         let id = ConnectionId(self.next.fetch_add(1, Ordering::Relaxed));
         let (alive, ended) = watch::channel(());
         let entry = Entry { id, connection: connection.clone(), ended };

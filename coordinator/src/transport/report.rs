@@ -35,7 +35,9 @@ pub(super) enum StreamError {
 impl StreamError {
     fn code(&self) -> CloseCode {
         match self {
-            Self::Read(frame::ReadError::Silence) | Self::Send(frame::SendError::Silence) => CloseCode::TooLate,
+            Self::Read(frame::ReadError::Silence) | Self::Send(frame::SendError::Silence) => {
+                CloseCode::TooLate
+            }
             Self::Blob(BlobError::Silence) => CloseCode::TooLate,
             Self::Read(_) => CloseCode::BadFrame,
             Self::Blob(BlobError::Cut | BlobError::Differs(_)) => CloseCode::BadBlob,

@@ -223,12 +223,8 @@ async fn serve(connection: Connection, shared: &Arc<Shared>, admitted: Admitted)
         return shared.registry.leave(node, seat.id);
     }
     Counters::add(&shared.counters.joined);
-    let handle = NodeConnection {
-        id: seat.id,
-        address: facts.address,
-        commands,
-        connection: connection.clone(),
-    };
+    let handle =
+        NodeConnection { id: seat.id, address: facts.address, commands, connection: connection.clone() };
     peer.tell(TransportEvent::Joined { node, connection: handle, hello, peer: facts }).await;
     let cause = converse(&peer, send, receive, queue).await;
     shared.registry.leave(node, seat.id);
