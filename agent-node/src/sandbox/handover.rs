@@ -1,8 +1,8 @@
 //! How an order and its descriptors travel from the node to the launcher, and how a failure travels back.
 //!
 //! One Unix stream socket, the launcher's standard input. To the launcher: the order as JSON, the descriptors with its
-//! first byte, then end of stream. Back: nothing but end of stream when the program has started (the socket closes on
-//! exec), else one [`Failure`] as JSON. Both ends are the same binary, so the format needs no version.
+//! first byte, then end of stream. Back: one byte once everything is applied, then end of stream when the program has
+//! started (the socket closes on exec); where a step fails, one [`Failure`] as JSON. Both ends are the same binary, so the format needs no version.
 
 use super::request::{Confinement, Profile, ResourceLimits};
 use rustix::net::{
@@ -23,6 +23,9 @@ pub(super) const PASSED_MAX: usize = 32;
 const ORDER_MAX: u64 = 16 << 20;
 /// Bytes of one failure: a stage, an error text and a path.
 const FAILURE_MAX: u64 = 64 << 10;
+
+/// Sent when the launcher is about to exec; no failure begins with it.
+const CONFINED: u8 = b'+';
 
 /// What the launcher is to do. Paths are `OsString`, since JSON's `PathBuf` must be UTF-8.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -98,9 +101,20 @@ pub(super) fn send_failure(socket: &mut UnixStream, failure: &Failure) -> io::Re
     socket.write_all(&serde_json::to_vec(failure)?)
 }
 
-/// Waits until the program has started (`None`) or the launcher has said why not.
+/// Tells the node that everything is applied and that exec is next.
+pub(super) fn send_confined(socket: &mut UnixStream) -> io::Result<()> {
+    socket.write_all(&[CONFINED])
+}
+
+/// Waits until the program has started (`None`) or the launcher has said why not. A launcher that ends without a word
+/// has started nothing.
 pub(super) fn receive_failure(socket: &mut UnixStream) -> io::Result<Option<Failure>> {
     let mut bytes = Vec::new();
     socket.take(FAILURE_MAX).read_to_end(&mut bytes)?;
-    if bytes.is_empty() { Ok(None) } else { Ok(Some(serde_json::from_slice(&bytes)?)) }
+    match bytes.as_slice() {
+        [] => Err(io::Error::other("it ended without a word; is it `muster-node`?")),
+        [CONFINED] => Ok(None),
+        [CONFINED, failure @ ..] => Ok(Some(serde_json::from_slice(failure)?)),
+        failure => Ok(Some(serde_json::from_slice(failure)?)),
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::calls;
 use super::filesystem;
-use super::handover::{Failure, Order, receive_order, send_failure};
+use super::handover::{Failure, Order, receive_order, send_confined, send_failure};
 use super::limits;
 use super::request::Confinement;
 use rustix::fs::Mode;
@@ -28,7 +28,7 @@ pub fn launcher_main() -> ExitCode {
     let Ok(socket) = socket else { return ExitCode::from(NOT_STARTED) };
     let mut socket = UnixStream::from(socket);
     let failure = match receive_order(&mut socket) {
-        Ok((order, passed)) => start(order, passed),
+        Ok((order, passed)) => start(order, passed, &mut socket),
         Err(error) => failed("order", error),
     };
     // When the node is gone there is nobody left to tell.
@@ -41,10 +41,13 @@ fn failed(stage: &str, cause: impl Display) -> Failure {
 }
 
 /// Confines this process and executes the program; returns only if that fails.
-fn start(order: Order, passed: Vec<OwnedFd>) -> Failure {
-    match confine(&order, passed) {
+fn start(order: Order, passed: Vec<OwnedFd>, socket: &mut UnixStream) -> Failure {
+    if let Err(failure) = confine(&order, passed) {
+        return failure;
+    }
+    match send_confined(socket) {
         Ok(()) => failed("exec", format!("{}: {}", Path::new(&order.program).display(), execute(&order))),
-        Err(failure) => failure,
+        Err(error) => failed("answer", error),
     }
 }
 

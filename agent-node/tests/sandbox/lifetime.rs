@@ -1,6 +1,6 @@
 //! How children end, and the limits that they live under.
 
-use super::{PATIENCE, Place, gone, gone_now, limits, run};
+use super::{PATIENCE, Place, gone, limits, run};
 use agent_node::sandbox::{Confinement, ExitHow, Level, SpawnError, spawn};
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -41,21 +41,48 @@ fn what_a_child_leaves_behind_ends_with_it() {
     assert!(gone(exit.output.text().trim()));
 }
 
-#[test]
-#[expect(clippy::disallowed_methods, reason = "plays the node that is killed")]
-fn children_die_with_the_node() {
+/// Runs one of the ignored tests in a process of its own and gives its output; `announced` is called when the
+/// test has announced a child.
+#[expect(clippy::disallowed_methods, reason = "plays another node")]
+fn in_another_process(test: &str, announced: impl Fn(&mut std::process::Child)) -> String {
     let mut node = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "lifetime::node_that_is_killed", "--ignored", "--nocapture", "--test-threads=1"])
+        .args(["--exact", test, "--ignored", "--nocapture", "--test-threads=1"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let output = BufReader::new(node.stdout.take().unwrap());
-    let id = output.lines().find_map(|line| Some(line.unwrap().split_once("CHILD=")?.1.to_owned())).unwrap();
-    assert!(!gone_now(&id));
-    node.kill().unwrap();
+    let mut text = String::new();
+    for line in BufReader::new(node.stdout.take().unwrap()).lines() {
+        text.push_str(&line.unwrap());
+        text.push('\n');
+        if text.contains("CHILD=") {
+            announced(&mut node);
+        }
+    }
     node.wait().unwrap();
-    assert!(gone(&id));
+    text
+}
+
+#[test]
+fn children_die_with_the_node() {
+    let text = in_another_process("lifetime::node_that_is_killed", |node| node.kill().unwrap());
+    let id = text.lines().find_map(|line| line.split_once("CHILD=")).unwrap().1;
+    assert!(gone(id));
+}
+
+#[test]
+fn a_launcher_that_is_another_program_starts_nothing() {
+    let output = in_another_process("lifetime::node_with_a_wrong_launcher", |_| ());
+    assert!(output.contains("the launcher did not answer"), "{output}");
+}
+
+/// Not a test of its own: the launcher is named once for each process.
+#[test]
+#[ignore = "started by `a_launcher_that_is_another_program_starts_nothing`"]
+fn node_with_a_wrong_launcher() {
+    agent_node::sandbox::set_launcher(PathBuf::from("/usr/bin/true"));
+    let refused = spawn(Place::new().request("/usr/bin/true", &[]), Confinement::Required);
+    println!("{}", refused.unwrap_err());
 }
 
 /// Not a test of its own: starts a child from a thread that ends, then waits to be killed.
