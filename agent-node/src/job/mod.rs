@@ -12,6 +12,7 @@ mod bench;
 mod compile;
 pub mod context;
 pub mod fault;
+mod machine;
 mod oracle;
 mod prepare;
 mod resolve;
@@ -40,6 +41,9 @@ use validate::Step;
 pub enum AttemptError {
     #[error("the attempt was cancelled")]
     Cancelled,
+    /// The candidate's document could not be had, so that there is nothing to make a statement about.
+    #[error("the attempt cannot begin: {0}")]
+    Unprepared(String),
     #[error(transparent)]
     Sign(#[from] SignError),
 }
@@ -47,7 +51,18 @@ pub enum AttemptError {
 /// Runs one attempt from its assignment to its signed result. Blocks for as long as it takes.
 pub fn attempt(context: &Context<'_>) -> Result<FinishedAttempt, AttemptError> {
     let started_on = context.clock.date();
-    let mut findings = Findings::new();
+    (context.progress)(Stage::Prepare, "");
+    let from = context.clock.now();
+    let candidate = match prepare::candidate(context) {
+        Ok(candidate) => candidate,
+        Err(Stop::Cancelled) => return Err(AttemptError::Cancelled),
+        Err(Stop::Failed(failure)) => {
+            let cause = failure.outcome.cause.map(|cause| cause.message);
+            return Err(AttemptError::Unprepared(cause.unwrap_or_default()));
+        }
+    };
+    let mut findings = Findings::of(candidate);
+    findings.times.transfer = elapsed(from, context.clock.now());
     let stage = Cell::new(Stage::Prepare);
     let ended = catch_unwind(AssertUnwindSafe(|| steps(context, &mut findings, &stage)));
     let failure = match ended {
@@ -69,12 +84,9 @@ fn steps(context: &Context<'_>, findings: &mut Findings, stage: &Cell<Stage>) ->
         Ok(clock.now())
     };
 
-    let from = enter(Stage::Prepare)?;
-    let prepared = prepare::documents(context).and_then(|documents| {
-        findings.documents = Some(documents.clone());
-        prepare::prepare(context, documents)
-    });
-    findings.times.transfer = elapsed(from, clock.now());
+    let from = clock.now();
+    let prepared = prepare::prepare(context, findings.candidate.clone());
+    add(&mut findings.times.transfer, elapsed(from, clock.now()));
     let prepared = prepared?;
 
     let from = enter(Stage::Compile)?;

@@ -50,35 +50,17 @@ fn plan<'a>(task: &'a Task, candidate: &'a Candidate, party: Party) -> &'a Launc
     }
 }
 
-/// The documents of an attempt, before anything else is fetched.
-#[derive(Debug, Clone)]
-pub(super) struct Documents {
-    pub task: Task,
-    pub candidate: Candidate,
-    pub policy: MeasurementPolicy,
+/// Fetches the candidate's document. Comes first: without it a result has no subject and cannot be signed.
+pub(super) fn candidate(context: &Context<'_>) -> Result<Candidate, Stop> {
+    document(context, "candidate", &context.assignment.candidate)
 }
 
-/// Fetches and parses the three documents.
-pub(super) fn documents(context: &Context<'_>) -> Result<Documents, Stop> {
-    let assignment = context.assignment;
-    if assignment.seeds.is_empty() {
-        let message = "the assignment has no seed to draw inputs from";
-        return Err(infrastructure(Stage::Prepare, "prepare/no-seed", message).into());
+fn check_format(what: &str, format: &str, known: &str) -> Result<(), Failure> {
+    if format == known {
+        return Ok(());
     }
-    let task: Task = document(context, "task", &assignment.task)?;
-    let candidate: Candidate = document(context, "candidate", &assignment.candidate)?;
-    let policy: MeasurementPolicy = document(context, "policy", &assignment.policy)?;
-    for (what, format, known) in [
-        ("task", &task.format, Task::FORMAT),
-        ("candidate", &candidate.format, Candidate::FORMAT),
-        ("policy", &policy.format, MeasurementPolicy::FORMAT),
-    ] {
-        if format != known {
-            let message = format!("the {what} has the format `{format}`; this node reads `{known}`");
-            return Err(infrastructure(Stage::Prepare, "prepare/format", message).into());
-        }
-    }
-    Ok(Documents { task, candidate, policy })
+    let message = format!("the {what} has the format `{format}`; this node reads `{known}`");
+    Err(infrastructure(Stage::Prepare, "prepare/format", message))
 }
 
 fn document<T: DeserializeOwned>(context: &Context<'_>, what: &str, blob: &BlobRef) -> Result<T, Stop> {
@@ -94,9 +76,17 @@ fn document<T: DeserializeOwned>(context: &Context<'_>, what: &str, blob: &BlobR
     })
 }
 
-/// Fetches sources and inputs, checks sources, resolves every case for every party.
-pub(super) fn prepare(context: &Context<'_>, documents: Documents) -> Result<Prepared, Stop> {
-    let Documents { task, candidate, policy } = documents;
+/// Fetches the other documents, sources and inputs, checks sources, resolves every case for every party.
+pub(super) fn prepare(context: &Context<'_>, candidate: Candidate) -> Result<Prepared, Stop> {
+    if context.assignment.seeds.is_empty() {
+        let message = "the assignment has no seed to draw inputs from";
+        return Err(infrastructure(Stage::Prepare, "prepare/no-seed", message).into());
+    }
+    let task: Task = document(context, "task", &context.assignment.task)?;
+    let policy: MeasurementPolicy = document(context, "policy", &context.assignment.policy)?;
+    check_format("candidate", &candidate.format, Candidate::FORMAT)?;
+    check_format("task", &task.format, Task::FORMAT)?;
+    check_format("policy", &policy.format, MeasurementPolicy::FORMAT)?;
     if !task.cases.iter().any(|case| case.kind == CaseKind::Performance) {
         let cause = cause("prepare/no-performance-case", "the task has no performance case to time");
         let hint = "give the task a performance case";

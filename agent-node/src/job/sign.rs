@@ -2,12 +2,11 @@
 
 use super::context::{Context, milliseconds};
 use super::fault::infrastructure;
-use super::prepare::Documents;
 use crate::backend::{Artefact, Failure, Portability};
 use fleet_config::domain::canonical::{CanonicalError, Document};
 use fleet_config::domain::{
-    BlobRef, CandidateId, CaseTiming, ComparabilityClass, Fact, Facts, Fingerprint, Milliseconds, Outcome,
-    Picoseconds, PolicyId, RecordId, Stage, StageTimes, TaskId, field,
+    BlobRef, Candidate, CandidateId, CaseTiming, ComparabilityClass, Fact, Facts, Fingerprint, Milliseconds,
+    Outcome, Picoseconds, PolicyId, RecordId, Stage, StageTimes, TaskId, field,
 };
 use fleet_config::generator;
 use ledger::entry::predicate::{Build, CaseEvidence, Environment, Evidence, ResultRecord, VolatileFacts};
@@ -19,7 +18,8 @@ pub(super) const LOG_MAX: usize = 256 << 10;
 /// What an attempt learned, filled by its steps.
 #[derive(Debug)]
 pub(super) struct Findings {
-    pub documents: Option<Documents>,
+    /// Its source-tree manifest is the subject of the result.
+    pub candidate: Candidate,
     pub times: Spent,
     pub artefact: Option<Artefact>,
     pub evidence: Vec<CaseEvidence>,
@@ -29,10 +29,10 @@ pub(super) struct Findings {
 }
 
 impl Findings {
-    /// Nothing learned yet.
-    pub(super) fn new() -> Self {
+    /// Nothing learned yet but which candidate it is.
+    pub(super) fn of(candidate: Candidate) -> Self {
         Self {
-            documents: None,
+            candidate,
             times: Spent::default(),
             artefact: None,
             evidence: Vec::new(),
@@ -85,7 +85,8 @@ pub(super) fn sign(
     let outcome = outcome(failure, &mut blobs);
     let environment = environment(context, &findings);
     let class = environment.class.id()?;
-    let subject = subject(context, &findings)?;
+    // The manifest exists even if nothing compiled.
+    let subject = Subject::of_blob("source", &findings.candidate.source.document()?.blob);
     let evidence = if findings.evidence.is_empty() {
         None
     } else {
@@ -143,15 +144,6 @@ fn outcome(failure: Option<Failure>, blobs: &mut Vec<(BlobRef, Vec<u8>)>) -> Out
         outcome.log = Some(blob);
     }
     outcome
-}
-
-/// The source-tree manifest, which exists even if nothing compiled; the candidate's own document where even that
-/// could not be fetched.
-fn subject(context: &Context<'_>, findings: &Findings) -> Result<Subject, CanonicalError> {
-    Ok(match &findings.documents {
-        Some(documents) => Subject::of_blob("source", &documents.candidate.source.document()?.blob),
-        None => Subject::of_blob("source", &context.assignment.candidate),
-    })
 }
 
 fn environment(context: &Context<'_>, findings: &Findings) -> Environment {

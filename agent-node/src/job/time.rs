@@ -11,10 +11,9 @@ use super::oracle::{Outputs, Question, draws};
 use super::resolve::shapes;
 use super::validate::{Step, Validated};
 use crate::measure::plan::{Next, Order, PairPlan, Picks, Side};
-use crate::measure::summary;
 use fleet_config::domain::{BlobRef, CaseTiming, Picoseconds, SampleSeries};
-use ledger::entry::encode_samples;
 use ledger::entry::predicate::VolatileFacts;
+use ledger::entry::{case_timing, encode_samples};
 
 /// What timing gave.
 #[derive(Debug, Default)]
@@ -51,26 +50,17 @@ pub(super) fn time(
                 }
             }
         }
-        record(step, measured.series, &mut timed)?;
+        record(step, &measured.series, &mut timed)?;
     }
     volatile.after = context.backend.volatile(&context.device.id);
     Ok(timed)
 }
 
-fn record(step: Step<'_>, series: SampleSeries, timed: &mut Timed) -> Result<(), Stop> {
-    let bytes = encode_samples(&series)
+fn record(step: Step<'_>, series: &SampleSeries, timed: &mut Timed) -> Result<(), Stop> {
+    let bytes = encode_samples(series)
         .map_err(|error| infrastructure(step.stage, "time/samples", format!("the samples: {error}")))?;
     let samples = BlobRef::of(&bytes);
-    let summary = summary::of(&series)
-        .ok_or_else(|| infrastructure(step.stage, "time/samples", "a case has no usable sample"))?;
-    timed.timings.push(CaseTiming {
-        case: series.case,
-        pairs: u32::try_from(series.baseline.len()).unwrap_or(u32::MAX),
-        baseline_median: summary.baseline_median,
-        candidate_median: summary.candidate_median,
-        ratio: summary.ratio,
-        samples,
-    });
+    timed.timings.push(case_timing(series, samples));
     timed.samples.push((samples, bytes));
     Ok(())
 }

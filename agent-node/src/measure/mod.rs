@@ -1,5 +1,4 @@
-//! Measuring: which launch comes next ([`plan`]), what stands for the series ([`summary`]) and what time it is ([`clock`]).
+//! Measuring: which launch comes next ([`plan`]) and what time it is ([`clock`]).
 
 pub mod clock;
 pub mod plan;
-pub mod summary;

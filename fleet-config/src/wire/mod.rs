@@ -11,16 +11,15 @@
 //!      ◄─────────────────────── Cancel, Drain, Checkpoint
 //!   assignment stream (coordinator opens, one each)
 //!      ◄────────────────────────────────── Assign
-//!      Taken | Declined, then Progress … ─────►   (Declined after Taken: gave up without a result)
+//!      Taken | Declined, then Progress … ─────►
 //!   report stream (node opens, one each)
-//!      Opening::Report, then the bytes of the blobs that are asked for, back to back ►
+//!      Report, then PutBlob bodies that are asked for ►
 //!      ◄───────────────── NeedBlobs, then Recorded
 //!   blob stream (node opens, one each)
-//!      Opening::FetchBlob ────────────────────►
-//!      ◄──────────── Follows, then the bytes | Missing
+//!      FetchBlob ─────────────────────────────►
+//!      ◄─────────────── BlobFollows, then the bytes
 //! ```
 
-pub mod close;
 pub mod codec;
 pub mod v1;
 

@@ -122,7 +122,7 @@ fn faults_of_the_fleet_are_never_charged_to_the_candidate() {
     check("panic", Status::Infrastructure, Stage::Compile, Blame::Fleet, "node/panic");
     check("lost", Status::WorkerLost, Stage::Validate, Blame::Fleet, "run/lost");
     for (disk, stage, code) in [
-        (Disk::BlobsMissing, Stage::Prepare, "prepare/missing-blob"),
+        (Disk::SourcesMissing, Stage::Prepare, "prepare/missing-blob"),
         (Disk::LockUnwritable, Stage::Compile, "machine/lock"),
     ] {
         let mut world = World::new();
@@ -134,6 +134,13 @@ fn faults_of_the_fleet_are_never_charged_to_the_candidate() {
         );
         assert_eq!(outcome.cause.unwrap().code, code);
     }
+}
+
+#[test]
+fn without_the_candidates_document_there_is_nothing_to_sign() {
+    let mut world = World::new();
+    world.disk = Disk::DocumentsMissing;
+    assert!(matches!(world.run("good"), Err(AttemptError::Unprepared(_))));
 }
 
 #[test]

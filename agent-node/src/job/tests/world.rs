@@ -123,7 +123,8 @@ pub(super) struct World {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Disk {
     Fine,
-    BlobsMissing,
+    DocumentsMissing,
+    SourcesMissing,
     LockUnwritable,
 }
 
@@ -263,8 +264,12 @@ impl BlobSource for World {
     fn fetch(&self, blob: &BlobRef) -> Result<Vec<u8>, BlobFault> {
         let missing = || BlobFault { blob: blob.blake3, size: blob.size, cause: "not there".to_owned() };
         match self.disk {
-            Disk::BlobsMissing => Err(missing()),
-            Disk::Fine | Disk::LockUnwritable => self.blobs.get(&blob.blake3).cloned().ok_or_else(missing),
+            Disk::DocumentsMissing => Err(missing()),
+            // The sources of these tests are a few words; documents are longer.
+            Disk::SourcesMissing if blob.size < 64 => Err(missing()),
+            Disk::Fine | Disk::SourcesMissing | Disk::LockUnwritable => {
+                self.blobs.get(&blob.blake3).cloned().ok_or_else(missing)
+            }
         }
     }
 }
