@@ -241,9 +241,11 @@ fn a_wal_cut_at_every_byte_of_its_last_frame_loses_that_entry_alone() {
     }
 }
 
+type Damage<'a> = &'a dyn Fn(&Path);
+
 #[test]
 fn opening_refuses_what_is_damaged() {
-    let cases: [(&str, &dyn Fn(&Path)); 8] = [
+    let cases: [(&str, Damage); 8] = [
         ("a flipped checkpoint", &|folder| flip(&folder.join("checkpoint"), 40)),
         ("a flipped tile on the right edge", &|folder| flip(&folder.join("tile/0/001.p/44"), 5)),
         ("a flipped upper tile", &|folder| flip(&folder.join("tile/1/000.p/1"), 5)),
