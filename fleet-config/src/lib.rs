@@ -2,7 +2,7 @@
 //!
 //! Read in this order: [`domain`] (the nouns), [`generator`] (inputs, exact to the bit), [`mod@compare`]
 //! (outputs against what is expected), [`wire`] (the sentences), [`config`] (the settings), [`identity`]
-//! (keys), [`refusal`] (how bad input is answered).
+//! (keys), [`invite`] (how a node gets in), [`refusal`] (how bad input is answered).
 //! Nothing in this crate reads a clock, draws randomness or does IO, save `config::load`.
 
 pub mod compare;
@@ -10,5 +10,6 @@ pub mod config;
 pub mod domain;
 pub mod generator;
 pub mod identity;
+pub mod invite;
 pub mod refusal;
 pub mod wire;

@@ -11,15 +11,16 @@
 //!      ◄─────────────────────── Cancel, Drain, Checkpoint
 //!   assignment stream (coordinator opens, one each)
 //!      ◄────────────────────────────────── Assign
-//!      Taken | Declined, then Progress … ─────►
+//!      Taken | Declined, then Progress … ─────►   (Declined after Taken: gave up without a result)
 //!   report stream (node opens, one each)
-//!      Report, then PutBlob bodies that are asked for ►
+//!      Opening::Report, then the bytes of the blobs that are asked for, back to back ►
 //!      ◄───────────────── NeedBlobs, then Recorded
 //!   blob stream (node opens, one each)
-//!      FetchBlob ─────────────────────────────►
-//!      ◄─────────────── BlobFollows, then the bytes
+//!      Opening::FetchBlob ────────────────────►
+//!      ◄──────────── Follows, then the bytes | Missing
 //! ```
 
+pub mod close;
 pub mod codec;
 pub mod v1;
 

@@ -59,7 +59,8 @@ pub struct Capacity {
     pub devices: Vec<Device>,
 }
 
-/// Answers on an assignment stream: first `Taken` or `Declined`, then any number of `Progress`.
+/// Answers on an assignment stream: first `Taken` or `Declined`, then any number of `Progress`; `Declined` after
+/// `Taken` says that the node gave up and that no result will come.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
     Taken,
@@ -78,6 +79,13 @@ pub struct Progress {
     pub stage: String,
     /// For people; may be empty.
     pub detail: String,
+}
+
+/// First message on every stream that the node opens after its control stream: says what the stream is for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Opening {
+    Report(Box<Report>),
+    FetchBlob(BlobRequest),
 }
 
 /// A signed result, alone on its stream; the same bytes are sent again until acknowledged.
