@@ -21,6 +21,9 @@ use std::path::{Path, PathBuf};
 /// Name of the file in the state folder.
 pub const FILE_NAME: &str = "journal";
 
+/// Facts with their sequence numbers, in order.
+pub type NumberedFacts = Vec<(u64, Fact)>;
+
 /// An open journal: the only writer of its file, which it holds locked.
 #[derive(Debug)]
 pub struct Journal {
@@ -76,7 +79,7 @@ impl Journal {
 
     /// Opens or creates the journal of a state folder and reads every fact in it. A torn tail (a batch whose sync
     /// never returned) is cut off, kept beside the file, and reported; other damage is refused.
-    pub fn open(state: &Path) -> Result<(Self, Vec<(u64, Fact)>, OpenReport), OpenError> {
+    pub fn open(state: &Path) -> Result<(Self, NumberedFacts, OpenReport), OpenError> {
         let path = state.join(FILE_NAME);
         let io = |source| OpenError::Io { path: path.clone(), source };
         if !path.try_exists().map_err(io)? {

@@ -6,8 +6,7 @@
 //! had been synced is damage, and refused: dropping it would forget promises.
 
 use super::frame::{self, Frame, FrameError, HEADER, JSON_START, PREFIX};
-use super::{FILE_NAME, Journal, OpenError};
-use crate::scheduler::Fact;
+use super::{FILE_NAME, Journal, NumberedFacts, OpenError};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -33,7 +32,7 @@ pub struct TornTail {
     pub kept: PathBuf,
 }
 
-pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<(Vec<(u64, Fact)>, OpenReport), OpenError> {
+pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<(NumberedFacts, OpenReport), OpenError> {
     if !bytes.starts_with(&HEADER) {
         let start = &bytes[..bytes.len().min(HEADER.len())];
         let found = format!("it begins with {:?}", String::from_utf8_lossy(start));

@@ -23,10 +23,10 @@ pub enum Effect {
     RecordGrants(Vec<Grant>),
     /// Append an `attempt-lost` entry if the acceptance table still has this fence open; answered by
     /// `LedgerEvent::Lost`, or by the `Committed` that came first.
-    RecordLost { cell: CellId, fence: Fence, node: NodeId, device: DeviceId, reason: LostReason },
+    RecordLost { about: CellSubject, fence: Fence, node: NodeId, device: DeviceId, reason: LostReason },
     /// Append the entry that ends the cell if the acceptance table still has it open; answered by
     /// `LedgerEvent::Ended`, or by the `Committed` that came first.
-    RecordEnd { cell: CellId, fence: Option<Fence>, attempts: u32, reason: EndReason },
+    RecordEnd { about: CellSubject, fence: Option<Fence>, attempts: u32, reason: EndReason },
     /// Send the assignment over this session; drop it if the session is gone.
     Assign { session: SessionId, grant: Grant },
     /// Tell the node to stop an attempt; it answers `AttemptStopped` even if it never saw it. Repeats happen.
@@ -39,6 +39,15 @@ pub enum Effect {
     Publish(Event),
     /// The persisted state contradicts itself: stop, say so, repair nothing.
     Halt { refusal: Refusal },
+}
+
+/// Which question a loss or an end is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CellSubject {
+    pub cell: CellId,
+    pub submission: SubmissionId,
+    pub task: TaskId,
+    pub candidate: CandidateId,
 }
 
 /// One leased try, with all that assignment, record and check need.

@@ -2,7 +2,7 @@
 
 use super::Scheduler;
 use super::cell_state::CellState;
-use super::effect::{Effect, Effects, Ending, Event, LostReason};
+use super::effect::{CellSubject, Effect, Effects, Ending, Event, LostReason};
 use super::input::EndReason;
 use super::lease::{LeasePhase, Occupancy};
 use super::limits::{ATTEMPTS_MAX, FINISHED_SUBMISSIONS_KEPT};
@@ -20,13 +20,15 @@ impl Scheduler {
             LeasePhase::Granted | LeasePhase::Recorded | LeasePhase::Assigned { .. } => {}
             LeasePhase::Ending => return,
         }
-        let (cell, node, device) = (lease.grant.cell, lease.grant.node, lease.grant.device.clone());
-        out.push(Effect::RecordLost { cell, fence, node, device, reason });
+        let (node, device) = (lease.grant.node, lease.grant.device.clone());
+        let Some(about) = self.subject(lease.grant.cell) else { return };
+        out.push(Effect::RecordLost { about, fence, node, device, reason });
         self.close_lease(fence, out);
     }
 
     /// Asks the ledger for the entry that ends a cell without a result.
     pub(super) fn end(&mut self, id: CellId, reason: EndReason, out: &mut Effects) {
+        let Some(about) = self.subject(id) else { return };
         let Some(cell) = self.cells.get_mut(&id) else { return };
         match cell.state {
             CellState::Queued { .. } | CellState::Backoff { .. } | CellState::Leased { .. } => {}
@@ -34,10 +36,16 @@ impl Scheduler {
         }
         let fence = cell.state.fence();
         cell.enter(CellState::Ending { reason, fence });
-        out.push(Effect::RecordEnd { cell: id, fence, attempts: cell.attempts, reason });
+        out.push(Effect::RecordEnd { about, fence, attempts: cell.attempts, reason });
         if let Some(fence) = fence {
             self.close_lease(fence, out);
         }
+    }
+
+    fn subject(&self, cell: CellId) -> Option<CellSubject> {
+        let row = self.cells.get(&cell)?;
+        let task = self.submissions.get(&row.submission)?.task;
+        Some(CellSubject { cell, submission: row.submission, task, candidate: row.candidate })
     }
 
     /// The lease waits for the ledger from here on; the node is told to stop if it can be told.
@@ -59,6 +67,7 @@ impl Scheduler {
     /// Removes an open lease whose end is durable. Its device is free at once only if the node cannot be running
     /// the attempt any more.
     pub(super) fn drop_lease(&mut self, fence: Fence) {
+        self.superseded.remove(&fence);
         let Some(lease) = self.leases.remove(&fence) else { return };
         if let LeasePhase::Assigned { deadline } = lease.phase {
             self.timers.remove(&(deadline, Timer::LeaseDeadline(fence)));

@@ -40,6 +40,9 @@ impl Scheduler {
             let cell = self.cells.get(&lease.grant.cell);
             let holds = cell.is_some_and(|cell| cell.state.fence() == Some(*fence));
             ensure(holds, || format!("lease {fence} is not the lease of its cell"))?;
+            if self.superseded.contains(fence) {
+                continue;
+            }
             let slot = self.nodes.get(&lease.grant.node).and_then(|node| node.slots.get(&lease.grant.device));
             let holds = slot.is_some_and(|slot| slot.lease == Some(*fence));
             ensure(holds, || format!("lease {fence} is not the lease of its device"))?;

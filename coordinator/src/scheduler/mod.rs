@@ -36,7 +36,7 @@ mod verdict;
 pub mod view;
 
 pub use acceptance::{AcceptanceTable, Claim, Judgement, RefuseReason};
-pub use effect::{Effect, Effects, Ending, Event, Grant, LostReason, Reply};
+pub use effect::{CellSubject, Effect, Effects, Ending, Event, Grant, LostReason, Reply};
 pub use fact::{AcceptedSubmission, CancelTarget, Fact, Invite, InviteId, LeaseGrant, Terms};
 pub use input::{
     DrainIntent, EndReason, HeldAttempt, Input, LedgerEvent, RequestId, SessionId, Stop, SubmitRequest,
@@ -72,6 +72,8 @@ pub struct Scheduler {
     cells: BTreeMap<CellId, Cell>,
     open_cells: usize,
     leases: BTreeMap<Fence, Lease>,
+    /// While recovering: leases whose cell or device the journal granted again, so that the ledger must hold their end.
+    superseded: BTreeSet<Fence>,
     nodes: BTreeMap<NodeId, Node>,
     queue: Queue,
     timers: BTreeSet<(Duration, Timer)>,

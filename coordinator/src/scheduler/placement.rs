@@ -140,6 +140,7 @@ impl Scheduler {
         if let Some(earlier) = cell.state.fence() {
             // Only replay comes here: the entry that ended the earlier lease is in the ledger.
             self.drop_lease(earlier);
+            self.superseded.insert(earlier);
         }
         let Some(cell) = self.cells.get_mut(&grant.cell) else { return };
         cell.enter(CellState::Leased { fence: grant.fence });
@@ -147,7 +148,8 @@ impl Scheduler {
         cell.last_node = Some(grant.node);
         let attempt = cell.attempts;
         let node = self.nodes.entry(grant.node).or_insert_with(super::node::Node::new);
-        node.slots.entry(grant.device.clone()).or_default().lease = Some(grant.fence);
+        let slot = node.slots.entry(grant.device.clone()).or_default();
+        self.superseded.extend(slot.lease.replace(grant.fence));
         self.leases.insert(grant.fence, Lease::new(grant, attempt));
     }
 }

@@ -12,6 +12,7 @@ use super::queue::{Queue, Turn};
 use super::timer::Timer;
 use super::{Phase, Scheduler, SubmissionState};
 use fleet_config::domain::{CellId, Fence};
+use fleet_config::refusal::Refusal;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
@@ -43,6 +44,7 @@ impl Scheduler {
             cells: BTreeMap::new(),
             open_cells: 0,
             leases: BTreeMap::new(),
+            superseded: BTreeSet::new(),
             nodes: BTreeMap::new(),
             queue: Queue::default(),
             timers: BTreeSet::new(),
@@ -176,6 +178,17 @@ impl Scheduler {
     /// had been decided without leaving a fact (a cancel's end, the end of exhausted cells) is decided again.
     pub(super) fn on_recovery_complete(&mut self, now: Duration, out: &mut Effects) {
         if !self.is_recovering() {
+            return;
+        }
+        if let Some(fence) = self.superseded.first() {
+            out.push(Effect::Halt {
+                refusal: Refusal::new(
+                    "state/ledger-behind-journal",
+                    "ledger",
+                    format!("the journal moved on after fence {fence}; the ledger does not say how that attempt ended"),
+                    "Restore the ledger that belongs to this journal; both live in one state folder.",
+                ),
+            });
             return;
         }
         self.phase = Phase::Running;

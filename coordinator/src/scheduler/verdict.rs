@@ -80,6 +80,7 @@ impl Scheduler {
         index: LeafIndex,
         out: &mut Effects,
     ) {
+        self.superseded.remove(&fence);
         let Some(cell) = self.cells.get(&id) else { return };
         let state = cell.state;
         let retried = is_retried(status, blame);
@@ -120,6 +121,7 @@ impl Scheduler {
     }
 
     fn on_lost(&mut self, now: Duration, id: CellId, fence: Fence, out: &mut Effects) {
+        self.superseded.remove(&fence);
         let Some(state) = self.cells.get(&id).map(|cell| cell.state) else { return };
         if state.fence() != Some(fence) {
             return;
