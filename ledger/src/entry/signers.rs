@@ -1,7 +1,7 @@
 //! Who may sign: the keys that the entries so far have named.
 
 use super::body::Body;
-use super::ingest::Checked;
+use super::ingest::{Checked, EntryError, check};
 use fleet_config::domain::{LeafIndex, NodeId, Sha256};
 use fleet_config::identity::PublicKey;
 use std::collections::BTreeMap;
@@ -45,6 +45,14 @@ impl Signers {
     /// Every enrolled node, in order of ids.
     pub fn nodes(&self) -> impl Iterator<Item = (&NodeId, &Enrolled)> {
         self.nodes.iter()
+    }
+
+    /// Checks an entry that is in the log and folds it: for the start, fed with the genesis and node-enrol entries in
+    /// order (an index knows where they are).
+    pub fn take_in(&mut self, leaf: LeafIndex, bytes: &[u8]) -> Result<Checked, EntryError> {
+        let checked = check(bytes, self)?;
+        self.fold(leaf, &checked);
+        Ok(checked)
     }
 
     /// Takes in what an appended entry names. Call it for every checked entry in the order of the log, after the

@@ -314,3 +314,23 @@ fn an_entry_that_is_too_large_cannot_be_sealed() {
     record.outcome.hint = "x".repeat(ENTRY_BYTES_MAX);
     assert!(matches!(seal(record, source(&candidate), &node()), Err(SealError::TooLarge { .. })));
 }
+
+#[test]
+fn deep_nesting_is_refused_and_not_followed() {
+    let payload = [vec![b'['; 20_000], vec![b']'; 20_000]].concat();
+    let bytes = Envelope::sign(payload, &operator()).to_bytes().unwrap();
+    assert!(check(&bytes[..ENTRY_BYTES_MAX.min(bytes.len())], &signers()).is_err());
+    let payload = [vec![b'['; 10_000], vec![b']'; 10_000]].concat();
+    let bytes = Envelope::sign(payload, &operator()).to_bytes().unwrap();
+    assert!(matches!(Entry::read(&bytes), Err(ReadError::Statement(_))));
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_bytes_make_a_reader_panic(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..600)) {
+        proptest::prop_assert!(Entry::read(&bytes).is_err());
+        proptest::prop_assert!(decode_samples(&bytes).is_err());
+        let payload = Envelope::sign(bytes, &node()).to_bytes().unwrap();
+        proptest::prop_assert!(Entry::read(&payload).is_err());
+    }
+}

@@ -1,6 +1,7 @@
 //! Which rows an entry has: keys are a family byte, then big-endian parts, then the leaf index.
 
 use super::codec::{CodecError, encode};
+use super::store::Batch;
 use crate::entry::predicate::ResultRecord;
 use crate::entry::{Body, Entry, Kind};
 use fleet_config::domain::{
@@ -157,11 +158,7 @@ pub(super) fn key(family: Family, parts: &[&[u8]], leaf: LeafIndex) -> Vec<u8> {
 }
 
 /// The rows of one entry; counts its kind.
-pub(super) fn rows_of(
-    leaf: LeafIndex,
-    entry: Option<&Entry>,
-    meta: &mut Meta,
-) -> Result<Vec<(Vec<u8>, Vec<u8>)>, CodecError> {
+pub(super) fn rows_of(leaf: LeafIndex, entry: Option<&Entry>, meta: &mut Meta) -> Result<Batch, CodecError> {
     let known = entry.and_then(|entry| entry.body.kind());
     let counted = known.map_or(UNKNOWN, Kind::word);
     *meta.kinds.entry(counted.to_owned()).or_default() += 1;

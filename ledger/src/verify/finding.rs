@@ -48,7 +48,9 @@ pub enum Fault {
     Missing,
     #[error("cannot be read: {cause}")]
     Unreadable { kind: io::ErrorKind, cause: String },
-    #[error("is no file of a ledger's tile folder")]
+    #[error("its content has another blake3 than its name")]
+    BlobContent,
+    #[error("is no file of a ledger's tile or blob folder")]
     Stray,
     #[error("holds more than the {size} entries that checkpoint and WAL account for")]
     Beyond { size: u64 },

@@ -43,6 +43,10 @@ impl<'a> Contents<'a> {
         self.known.len() as u64
     }
 
+    pub(super) fn has_read(&self, digest: &Digest) -> bool {
+        self.known.contains_key(digest)
+    }
+
     /// That `blob` is there with both digests and its size.
     pub(super) fn check(&mut self, blob: &BlobRef, notes: &mut Notes) {
         let found = match self.known.get(&blob.blake3) {

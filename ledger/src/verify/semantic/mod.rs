@@ -15,6 +15,7 @@ use attempts::Attempts;
 pub use content::BlobSource;
 use content::Contents;
 use fleet_config::domain::{BlobRef, Digest, LeafIndex, RecordId};
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Most findings that are kept; a ledger with more is broken throughout, and the rest are counted.
@@ -32,7 +33,8 @@ pub struct SemanticFinding {
 }
 
 /// Whether verification fails.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Severity {
     /// Worth telling; verification passes.
     Warning,
@@ -74,6 +76,8 @@ pub struct SemanticCheck<'a> {
     /// Tasks and policies by the digest that names them.
     definitions: BTreeSet<Digest>,
     entries: u64,
+    /// Leaf that comes next, unless damage leaves a gap.
+    next: u64,
     kinds: BTreeMap<String, u64>,
     notes: Notes,
 }
@@ -114,6 +118,7 @@ impl<'a> SemanticCheck<'a> {
             records: BTreeSet::new(),
             definitions: BTreeSet::new(),
             entries: 0,
+            next: 0,
             kinds: BTreeMap::new(),
             notes: Notes::default(),
         }
@@ -123,6 +128,14 @@ impl<'a> SemanticCheck<'a> {
     pub fn feed(&mut self, leaf: LeafIndex, bytes: &[u8]) {
         self.notes.leaf = Some(leaf);
         let is_first = self.entries == 0;
+        if leaf.0 != self.next {
+            let cause = format!(
+                "entries {} up to {leaf} could not be read; what depends on them may be reported as missing",
+                self.next
+            );
+            self.notes.warning("", cause);
+        }
+        self.next = leaf.0.saturating_add(1);
         self.entries += 1;
         if !is_first && self.signers.origin().is_none() {
             return;
@@ -159,6 +172,11 @@ impl<'a> SemanticCheck<'a> {
             findings: self.notes.findings,
             suppressed: self.notes.suppressed,
         }
+    }
+
+    /// Whether a blob was looked at.
+    pub fn has_read(&self, digest: &Digest) -> bool {
+        self.contents.has_read(digest)
     }
 
     /// The keys that the entries named: what `muster ledger signers` prints.
