@@ -1,0 +1,62 @@
+// Atomic functions on global and shared memory: relaxed, as in CUDA.
+#pragma once
+
+namespace muster {
+// Replaces *address by step(old) in one piece and answers old. Works on the bits, so that floats need no type
+// that the processor has no instruction for.
+template <class T, class Step> static inline T replace(T* address, Step step) {
+  using Bits = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
+  Bits* place = reinterpret_cast<Bits*>(address);
+  Bits old = __atomic_load_n(place, __ATOMIC_RELAXED), bits;
+  T value;
+  do {
+    memcpy(&value, &old, sizeof(T));
+    T next = step(value);
+    memcpy(&bits, &next, sizeof(T));
+  } while (!__atomic_compare_exchange_n(place, &old, bits, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+  return value;
+}
+}
+
+#define MUSTER_ATOMIC_INTEGER(T)                                                                           \
+  static inline T atomicAdd(T* a, T v) { return __atomic_fetch_add(a, v, __ATOMIC_RELAXED); }              \
+  static inline T atomicSub(T* a, T v) { return __atomic_fetch_sub(a, v, __ATOMIC_RELAXED); }              \
+  static inline T atomicAnd(T* a, T v) { return __atomic_fetch_and(a, v, __ATOMIC_RELAXED); }              \
+  static inline T atomicOr(T* a, T v) { return __atomic_fetch_or(a, v, __ATOMIC_RELAXED); }                \
+  static inline T atomicXor(T* a, T v) { return __atomic_fetch_xor(a, v, __ATOMIC_RELAXED); }              \
+  static inline T atomicExch(T* a, T v) { return __atomic_exchange_n(a, v, __ATOMIC_RELAXED); }            \
+  static inline T atomicMin(T* a, T v) { return muster::replace(a, [v](T o) { return v < o ? v : o; }); }  \
+  static inline T atomicMax(T* a, T v) { return muster::replace(a, [v](T o) { return v > o ? v : o; }); }  \
+  static inline T atomicCAS(T* a, T expected, T v) {                                                       \
+    __atomic_compare_exchange_n(a, &expected, v, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);               \
+    return expected;                                                                                       \
+  }
+MUSTER_ATOMIC_INTEGER(int)
+MUSTER_ATOMIC_INTEGER(unsigned int)
+MUSTER_ATOMIC_INTEGER(long long)
+MUSTER_ATOMIC_INTEGER(unsigned long long)
+
+#define MUSTER_ATOMIC_FLOAT(T)                                                                             \
+  static inline T atomicAdd(T* a, T v) { return muster::replace(a, [v](T o) { return o + v; }); }          \
+  static inline T atomicSub(T* a, T v) { return muster::replace(a, [v](T o) { return o - v; }); }          \
+  static inline T atomicMin(T* a, T v) { return muster::replace(a, [v](T o) { return v < o ? v : o; }); }  \
+  static inline T atomicMax(T* a, T v) { return muster::replace(a, [v](T o) { return v > o ? v : o; }); }  \
+  static inline T atomicExch(T* a, T v) { return muster::replace(a, [v](T) { return v; }); }
+MUSTER_ATOMIC_FLOAT(float)
+MUSTER_ATOMIC_FLOAT(double)
+
+// ((old >= v) ? 0 : old + 1) and (((old == 0) || (old > v)) ? v : old - 1), from the programming guide.
+static inline unsigned atomicInc(unsigned* a, unsigned v) {
+  return muster::replace(a, [v](unsigned o) { return o >= v ? 0u : o + 1u; });
+}
+static inline unsigned atomicDec(unsigned* a, unsigned v) {
+  return muster::replace(a, [v](unsigned o) { return o == 0u || o > v ? v : o - 1u; });
+}
+#define atomicAdd_block atomicAdd
+#define atomicAdd_system atomicAdd
+#define atomicExch_block atomicExch
+#define atomicExch_system atomicExch
+#define atomicCAS_block atomicCAS
+#define atomicCAS_system atomicCAS
+#define atomicMax_block atomicMax
+#define atomicMin_block atomicMin

@@ -1,0 +1,114 @@
+// The CUDA C language for a host compiler: force-included before every candidate. One block runs on one operating
+// system thread at a time, so `__shared__` and the built-in indices are thread-local storage of that thread.
+#pragma once
+#include <algorithm>
+#include <cfloat>
+#include <climits>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <math.h>
+#include <stdlib.h>
+#include <type_traits>
+#include <utility>
+
+// A feature that this device refuses. The node parses the message, so the number of bars is fixed.
+#define MUSTER_MARKER(reason, feature, hint) "muster-unsupported|" reason "|" feature "|" hint "|"
+#define MUSTER_REFUSED(reason, feature, hint) __attribute__((unavailable(MUSTER_MARKER(reason, feature, hint))))
+
+#define __CUDACC__ 1
+// The portable path: no tensor cores, no asynchronous copies, no inline assembly behind architecture guards.
+#define __CUDA_ARCH__ 600
+#define __MUSTER_CPU__ 1
+
+#define __global__
+#define __device__
+#define __host__
+#define __constant__
+#define __grid_constant__
+#define __shared__ thread_local __attribute__((aligned(16)))
+#define __forceinline__ inline __attribute__((always_inline))
+#define muster_noinline __attribute__((noinline))
+#define __align__(n) __attribute__((aligned(n)))
+#define __launch_bounds__(...)
+#define __maxnreg__(...)
+#define muster_inline_assembly                                                                             \
+  static_assert(false, MUSTER_MARKER("inline_assembly", "inline assembly",                               \
+                                     "offer this candidate to an NVIDIA device class"));                 \
+  __asm__
+#define __cluster_dims__(...)                                                                              \
+  static_assert(false, MUSTER_MARKER("not_implemented_here", "__cluster_dims__",                         \
+                                     "offer this candidate to an NVIDIA device class"));
+
+#include "muster_types.h"
+
+#define MUSTER_LOCAL extern const __thread __attribute__((visibility("hidden")))
+MUSTER_LOCAL uint3 threadIdx;
+MUSTER_LOCAL uint3 blockIdx;
+MUSTER_LOCAL dim3 blockDim;
+MUSTER_LOCAL dim3 gridDim;
+// Index of the thread in its block, x fastest.
+MUSTER_LOCAL unsigned muster_linear;
+static constexpr int warpSize = 32;
+
+extern "C" {
+__attribute__((visibility("hidden"))) int muster_barrier(int predicate, int line) noexcept;
+__attribute__((visibility("hidden"))) uint64_t muster_exchange(unsigned mask, uint64_t value, int source,
+                                                               int line) noexcept;
+// Lanes that took part in the upper half, lanes with a true predicate in the lower half.
+__attribute__((visibility("hidden"))) uint64_t muster_vote(unsigned mask, int predicate, int line) noexcept;
+__attribute__((visibility("hidden"), noreturn)) void muster_stop(int kind, int line) noexcept;
+}
+
+// Default arguments carry the line of the caller, so that a report can name the barrier.
+static inline void __syncthreads(int line = __builtin_LINE()) { muster_barrier(0, line); }
+static inline int __syncthreads_count(int predicate, int line = __builtin_LINE()) {
+  return muster_barrier(predicate != 0, line);
+}
+static inline int __syncthreads_or(int predicate, int line = __builtin_LINE()) {
+  return muster_barrier(predicate != 0, line) != 0;
+}
+static inline int __syncthreads_and(int predicate, int line = __builtin_LINE()) {
+  return muster_barrier(predicate == 0, line) == 0;
+}
+static inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+static inline void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+static inline void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+[[noreturn]] static inline void __trap(int line = __builtin_LINE()) { muster_stop(2, line); }
+
+#include "muster_warp.h"
+#include "muster_atomic.h"
+#include "muster_math.h"
+
+// Reached through macros, since the host's headers declare functions of the same name.
+template <class... A> MUSTER_REFUSED("not_implemented_here", "printf", "remove the output from the kernel")
+int muster_printf(const char*, A...);
+#define printf(...) muster_printf(__VA_ARGS__)
+MUSTER_REFUSED("not_implemented_here", "clock64", "offer this candidate to an NVIDIA device class")
+long long clock64();
+MUSTER_REFUSED("not_implemented_here", "clock", "offer this candidate to an NVIDIA device class")
+long long muster_clock();
+#define clock() muster_clock()
+MUSTER_REFUSED("not_implemented_here", "__nanosleep", "offer this candidate to an NVIDIA device class")
+void __nanosleep(unsigned);
+MUSTER_REFUSED("not_implemented_here", "cp.async", "offer this candidate to an NVIDIA device class")
+void __pipeline_memcpy_async(void*, const void*, size_t, size_t = 0);
+
+namespace muster {
+// One kernel behind the shape that a GPU driver launches: an array of pointers to arguments.
+template <class F> struct kernel;
+template <class... P> struct kernel<void (*)(P...)> {
+  static constexpr int arity = sizeof...(P);
+  template <void (*F)(P...), size_t... I> static inline void call(void** arguments, std::index_sequence<I...>) {
+    F(*static_cast<std::remove_cv_t<std::remove_reference_t<P>>*>(arguments[I])...);
+    (void)arguments;
+  }
+  template <void (*F)(P...)> static inline void call(void** arguments) {
+    call<F>(arguments, std::make_index_sequence<sizeof...(P)>());
+  }
+};
+}
