@@ -38,8 +38,9 @@ pub(super) fn diagnose(log: &str, names: &Names<'_>) -> Diagnosis {
     }
     let first = errors.into_iter().next();
     let Some(first) = first else {
-        let line = log.lines().find(|line| line.contains("undefined reference to")).or_else(|| log.lines().next());
-        let text = line.map_or("the compiler failed without a message", |line| linker_text(line));
+        let line =
+            log.lines().find(|line| line.contains("undefined reference to")).or_else(|| log.lines().next());
+        let text = line.map_or("the compiler failed without a message", linker_text);
         return Diagnosis::Error { message: clip(text), place: None };
     };
     if let Some(found) = known_gap(&first) {
@@ -66,7 +67,8 @@ fn errors(log: &str, names: &Names<'_>) -> Vec<ErrorLine> {
     // The nearest place of the candidate in the chain that leads to the next error.
     let mut chain: Option<SourcePlace> = None;
     for line in log.lines().take(LINES_MAX) {
-        if let Some(rest) = line.strip_prefix("In file included from ").or_else(|| line.trim_start().strip_prefix("from "))
+        if let Some(rest) =
+            line.strip_prefix("In file included from ").or_else(|| line.trim_start().strip_prefix("from "))
         {
             let place = split_place(rest).and_then(|(path, line, column, _)| names.place(path, line, column));
             chain = if line.starts_with("In file") { place } else { chain.or(place) };
@@ -97,9 +99,10 @@ fn errors(log: &str, names: &Names<'_>) -> Vec<ErrorLine> {
 impl Names<'_> {
     fn place(&self, path: &str, line: u32, column: u32) -> Option<SourcePlace> {
         let mut file = path.trim_start_matches("./");
-        if let Some(rest) = file.strip_prefix("../headers")
-            && let Some((_, rest)) = rest.split_once('/')
-        {
+        // The folders that the compiler's input lies in; `headers` has a number behind it.
+        if let Some(rest) = file.strip_prefix("source/") {
+            file = rest;
+        } else if let Some((_, rest)) = file.strip_prefix("headers").and_then(|rest| rest.split_once('/')) {
             file = rest;
         }
         (self.is_known)(file).then(|| SourcePlace { file: file.to_owned(), line, column })
@@ -178,7 +181,9 @@ fn known_gap(error: &ErrorLine) -> Option<Diagnosis> {
     match name {
         "nvcuda" | "wmma" => found(UnsupportedReason::MatrixUnit, name),
         "half" | "half2" | "nv_bfloat16" | "nv_bfloat162" => found(UnsupportedReason::ElementType, name),
-        "cooperative_groups" | "tex1Dfetch" | "tex2D" | "tex3D" => found(UnsupportedReason::NotImplementedHere, name),
+        "cooperative_groups" | "tex1Dfetch" | "tex2D" | "tex3D" => {
+            found(UnsupportedReason::NotImplementedHere, name)
+        }
         _ if name.starts_with("__half") || name.starts_with("__nv_") || name.contains("2half") => {
             found(UnsupportedReason::ElementType, name)
         }
@@ -237,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_marker_in_a_refused_header_points_to_the_include() {
-        let log = "In file included from ./k/part.cuh:2,\n                 from k/cand.cu:1:\n/cache/shim/mma.h:1:2: error: #error muster-unsupported|matrix_unit|mma.h|elsewhere|\n";
+        let log = "In file included from source/k/part.cuh:2,\n                 from source/k/cand.cu:1:\n/cache/shim/mma.h:1:2: error: #error muster-unsupported|matrix_unit|mma.h|elsewhere|\n";
         let expected = Diagnosis::Unsupported {
             reason: UnsupportedReason::MatrixUnit,
             feature: "mma.h".to_owned(),
@@ -250,7 +255,10 @@ mod tests {
     #[test]
     fn a_marker_wins_over_errors_before_it() {
         let log = "k/cand.cu:3:1: error: 'x' was not declared in this scope\nk/cand.cu:4:2: error: static assertion failed: muster-unsupported|inline_assembly|inline assembly|h|\n";
-        assert!(matches!(check(log), Diagnosis::Unsupported { reason: UnsupportedReason::InlineAssembly, .. }));
+        assert!(matches!(
+            check(log),
+            Diagnosis::Unsupported { reason: UnsupportedReason::InlineAssembly, .. }
+        ));
     }
 
     #[test]
@@ -267,7 +275,10 @@ mod tests {
     #[test]
     fn unknown_intrinsics_and_headers_of_cuda_are_gaps_of_the_device() {
         let log = "k/cand.cu:3:1: error: '__vadd4' was not declared in this scope\n";
-        assert!(matches!(check(log), Diagnosis::Unsupported { reason: UnsupportedReason::NotImplementedHere, .. }));
+        assert!(matches!(
+            check(log),
+            Diagnosis::Unsupported { reason: UnsupportedReason::NotImplementedHere, .. }
+        ));
         let log = "k/cand.cu:1:10: fatal error: cub/warp/x.cuh: No such file or directory\n";
         assert!(matches!(check(log), Diagnosis::Unsupported { reason: UnsupportedReason::Library, .. }));
         let log = "k/cand.cu:3:1: error: 'vadd' was not declared in this scope\n";

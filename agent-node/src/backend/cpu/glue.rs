@@ -103,7 +103,8 @@ mod tests {
 
     #[test]
     fn the_parameters_of_a_signature_are_taken_without_its_attributes() {
-        let text = "extern \"C\" __global__ void __launch_bounds__(256) f(const float* x, float (*y)[4], int n);";
+        let text =
+            "extern \"C\" __global__ void __launch_bounds__(256) f(const float* x, float (*y)[4], int n);";
         assert_eq!(parameters(text, "f").unwrap(), "const float* x, float (*y)[4], int n");
         assert!(parameters("extern \"C\" __global__ void f", "f").is_err());
         assert!(parameters("void f(int a", "f").is_err());

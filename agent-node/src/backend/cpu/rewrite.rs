@@ -80,7 +80,9 @@ fn change(source: &str, tokens: &[Token], index: usize) -> Result<Option<Change>
         }
         Kind::Identifier => match token.text(source) {
             "asm" | "__asm__" | "__asm" => replaced("muster_inline_assembly"),
-            "__noinline__" if index == 0 || !matches!(word(index - 1), "(" | ",") => replaced("muster_noinline"),
+            "__noinline__" if index == 0 || !matches!(word(index - 1), "(" | ",") => {
+                replaced("muster_noinline")
+            }
             "extern" if word(index + 1) == "__shared__" => Ok(dynamic_shared(source, tokens, index)),
             "__shared__" if word(index + 1) == "extern" => Ok(dynamic_shared(source, tokens, index)),
             _ => Ok(None),
@@ -158,12 +160,17 @@ mod tests {
             "  extern __shared__ __align__(16) unsigned char raw[ ] ; int x;",
             &format!("  extern __thread unsigned char (* const raw) {TAIL} int x;"),
         );
-        check("extern __shared__\n  volatile T\n t[][32];\nA", &format!("extern __thread volatile T (* const t)[32] {TAIL}\n\n\nA"));
+        check(
+            "extern __shared__\n  volatile T\n t[][32];\nA",
+            &format!("extern __thread volatile T (* const t)[32] {TAIL}\n\n\nA"),
+        );
     }
 
     #[test]
     fn static_shared_memory_and_other_externs_stay() {
-        for text in ["__shared__ float s[32];", "extern \"C\" __global__ void k();", "extern __shared__ int x;"] {
+        for text in
+            ["__shared__ float s[32];", "extern \"C\" __global__ void k();", "extern __shared__ int x;"]
+        {
             check(text, text);
         }
     }

@@ -31,7 +31,11 @@ pub(super) const REFUSED_HEADERS: [(&str, &str, &str); 24] = [
     ("cuda_bf16.h", "element_type", NOT_YET),
     ("cuda_fp8.h", "element_type", NOT_YET),
     ("cuda_fp4.h", "element_type", NOT_YET),
-    ("cooperative_groups.h", "header", "use __syncthreads and the shuffle functions, or offer it to an NVIDIA device class"),
+    (
+        "cooperative_groups.h",
+        "header",
+        "use __syncthreads and the shuffle functions, or offer it to an NVIDIA device class",
+    ),
     ("cooperative_groups/reduce.h", "header", NVIDIA),
     ("cooperative_groups/memcpy_async.h", "header", NVIDIA),
     ("cuda/barrier", "header", NVIDIA),
@@ -52,7 +56,8 @@ pub(super) const REFUSED_HEADERS: [(&str, &str, &str); 24] = [
 ];
 
 const NVIDIA: &str = "offer this candidate to an NVIDIA device class";
-const NOT_YET: &str = "this element type is not implemented on the CPU device yet; use float, or an NVIDIA device class";
+const NOT_YET: &str =
+    "this element type is not implemented on the CPU device yet; use float, or an NVIDIA device class";
 
 /// Digest of every byte of the shim.
 pub(super) fn digest() -> Digest {

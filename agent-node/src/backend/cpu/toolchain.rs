@@ -48,11 +48,16 @@ const CLANG_MIN: u32 = 14;
 const ANSWER_MAX: Duration = Duration::from_secs(20);
 
 /// Where a distribution puts compilers, best first.
-pub const USUAL: [&str; 4] = ["/usr/bin/g++", "/usr/local/bin/g++", "/usr/bin/clang++", "/usr/local/bin/clang++"];
+pub const USUAL: [&str; 4] =
+    ["/usr/bin/g++", "/usr/local/bin/g++", "/usr/bin/clang++", "/usr/local/bin/clang++"];
 
 impl Toolchain {
     /// The first usable compiler among `candidates`. `folder` is where the compiler runs while it is asked.
-    pub fn discover(candidates: &[PathBuf], folder: &Path, confinement: Confinement) -> Result<Self, ToolchainError> {
+    pub fn discover(
+        candidates: &[PathBuf],
+        folder: &Path,
+        confinement: Confinement,
+    ) -> Result<Self, ToolchainError> {
         let mut refused = Vec::new();
         for path in candidates {
             if !path.is_file() {
@@ -142,7 +147,9 @@ pub fn host_levels() -> Vec<Architecture> {
     #[cfg(target_arch = "x86_64")]
     {
         // The psABI's micro-architecture levels; the features named imply the rest on every known processor.
-        let v2 = is_x86_feature_detected!("sse4.2") && is_x86_feature_detected!("popcnt") && is_x86_feature_detected!("ssse3");
+        let v2 = is_x86_feature_detected!("sse4.2")
+            && is_x86_feature_detected!("popcnt")
+            && is_x86_feature_detected!("ssse3");
         let v3 = v2
             && is_x86_feature_detected!("avx2")
             && is_x86_feature_detected!("fma")
@@ -167,7 +174,12 @@ pub fn host_levels() -> Vec<Architecture> {
     names.into_iter().filter_map(|name| format!("cpu:{name}").parse().ok()).collect()
 }
 
-fn ask(path: &Path, argument: &str, folder: &Path, confinement: Confinement) -> Result<String, ToolchainError> {
+fn ask(
+    path: &Path,
+    argument: &str,
+    folder: &Path,
+    confinement: Confinement,
+) -> Result<String, ToolchainError> {
     let system = sandbox::system_toolchain();
     let request = Request {
         program: path.to_owned(),
@@ -190,7 +202,8 @@ fn ask(path: &Path, argument: &str, folder: &Path, confinement: Confinement) -> 
     };
     let mut child = sandbox::spawn(request, confinement)
         .map_err(|source| ToolchainError::Spawn { path: path.to_owned(), source })?;
-    let exit = child.wait(ANSWER_MAX).map_err(|source| ToolchainError::Wait { path: path.to_owned(), source })?;
+    let exit =
+        child.wait(ANSWER_MAX).map_err(|source| ToolchainError::Wait { path: path.to_owned(), source })?;
     Ok(exit.output.text())
 }
 

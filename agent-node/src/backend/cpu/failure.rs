@@ -1,0 +1,302 @@
+//! Every way in which work on the CPU device fails, as the outcome it means.
+
+use super::diagnostics::Diagnosis;
+use super::glue::GlueError;
+use super::rewrite::RewriteError;
+use crate::backend::Failure;
+use fleet_config::domain::{
+    Architecture, Blame, Cause, FaultKind, MemoryPlace, Milliseconds, Outcome, SourcePlace, Stage, Status,
+    UnsupportedReason,
+};
+use std::fmt::Display;
+
+pub(super) fn outcome(
+    status: Status,
+    stage: Stage,
+    blame: Blame,
+    code: &str,
+    message: impl Into<String>,
+    hint: impl Into<String>,
+) -> Outcome {
+    let cause = Cause { code: code.to_owned(), message: message.into(), ..Cause::default() };
+    Outcome::failed(status, stage, blame, cause, hint)
+}
+
+/// The node's own trouble; the scheduler tries again elsewhere.
+pub(super) fn infrastructure(stage: Stage, what: &str, error: &dyn Display) -> Failure {
+    let code = format!("{}/infrastructure", stage.name());
+    let message = format!("cannot {what}: {error}");
+    let hint = "look at this node's log; the attempt is repeated";
+    Failure::new(outcome(Status::Infrastructure, stage, Blame::Fleet, &code, message, hint))
+}
+
+/// The toolchain cannot compile our own shim.
+pub(super) fn toolchain(log: &str) -> Failure {
+    let message = "the host compiler cannot compile the shim";
+    let hint = "reinstall g++ or clang++ on this node";
+    let outcome =
+        outcome(Status::Infrastructure, Stage::Compile, Blame::Fleet, "compile/toolchain", message, hint);
+    Failure::with_log(outcome, log)
+}
+
+fn rejected(code: &str, message: impl Into<String>, hint: &str, place: Option<SourcePlace>) -> Failure {
+    let mut outcome = outcome(Status::Rejected, Stage::Compile, Blame::Candidate, code, message, hint);
+    if let Some(cause) = &mut outcome.cause {
+        cause.source = place;
+    }
+    Failure::new(outcome)
+}
+
+pub(super) fn flag(flag: &str) -> Failure {
+    let message = format!("the policy's compiler flag `{flag}` is not one that this device allows");
+    let hint = "use optimisation and language flags only";
+    Failure::new(outcome(Status::Rejected, Stage::Compile, Blame::Task, "compile/flag", message, hint))
+}
+
+pub(super) fn main_missing(main: &str) -> Failure {
+    rejected(
+        "compile/main-missing",
+        format!("the source tree has no file `{main}`"),
+        "name an existing file",
+        None,
+    )
+}
+
+pub(super) fn path_outside(path: &str) -> Failure {
+    let message = format!("the path `{path}` is not a relative path inside the source tree");
+    rejected("compile/path", message, "use relative paths without `.` and `..`", None)
+}
+
+pub(super) fn source_refused(error: &RewriteError, place: SourcePlace) -> Failure {
+    let (code, hint) = match error {
+        RewriteError::Nul { .. } => ("compile/nul", "remove the NUL byte"),
+        RewriteError::NotUtf8 { .. } => ("compile/utf8", "save the file as UTF-8"),
+        RewriteError::AbsoluteInclude { .. } => {
+            ("compile/include", "include files of the source tree or of the task by relative paths")
+        }
+    };
+    rejected(code, error.to_string(), hint, Some(place))
+}
+
+pub(super) fn glue(error: &GlueError) -> Failure {
+    match error {
+        GlueError::Name(_) => {
+            rejected("compile/kernel-name", error.to_string(), "correct the launch plan", None)
+        }
+        GlueError::Signature(_) => {
+            let hint = "correct the task's signature";
+            Failure::new(outcome(
+                Status::Rejected,
+                Stage::Compile,
+                Blame::Task,
+                "compile/task-signature",
+                error.to_string(),
+                hint,
+            ))
+        }
+        GlueError::Element { kind, .. } => unsupported(
+            UnsupportedReason::ElementType,
+            kind,
+            error.to_string(),
+            "offer it to another device class",
+            None,
+        ),
+    }
+}
+
+/// The device lacks something.
+pub(super) fn unsupported(
+    reason: UnsupportedReason,
+    feature: &str,
+    message: impl Into<String>,
+    hint: &str,
+    place: Option<SourcePlace>,
+) -> Failure {
+    let mut outcome = outcome(
+        Status::UnsupportedOnDevice,
+        Stage::Compile,
+        Blame::Device,
+        "compile/unsupported",
+        message,
+        hint,
+    );
+    if let Some(cause) = &mut outcome.cause {
+        cause.unsupported = Some(reason);
+        cause.vendor_code = Some(feature.to_owned());
+        cause.source = place;
+    }
+    Failure::new(outcome)
+}
+
+pub(super) fn compile_timeout(limit: Milliseconds) -> Failure {
+    let message = format!("compiling did not finish within its time limit of {} ms", limit.0);
+    let hint = "make the source smaller, or raise the task's compile limit";
+    Failure::new(outcome(
+        Status::CompileTimeout,
+        Stage::Compile,
+        Blame::Candidate,
+        "compile/time-limit",
+        message,
+        hint,
+    ))
+}
+
+/// What the compiler's log says.
+pub(super) fn diagnosis(diagnosis: Diagnosis, log: String) -> Failure {
+    let mut failure = match diagnosis {
+        Diagnosis::Unsupported { reason, feature, hint, place } => {
+            let message = format!("{feature} cannot run on the CPU device");
+            unsupported(reason, &feature, at(message, place.as_ref()), &hint, place)
+        }
+        Diagnosis::Signature { kernel } => {
+            let message = format!("the signature of `{kernel}` differs from the task's");
+            rejected(
+                "compile/signature",
+                message,
+                "declare the kernel exactly as the task's signature does",
+                None,
+            )
+        }
+        Diagnosis::EntryMissing { message } => {
+            let message = format!("a kernel that the launch plan names is not defined: {message}");
+            rejected("compile/entry-missing", message, "define every kernel of the launch plan", None)
+        }
+        Diagnosis::Error { message, place } => {
+            let mut outcome = outcome(
+                Status::CompileError,
+                Stage::Compile,
+                Blame::Candidate,
+                "compile/error",
+                at(message, place.as_ref()),
+                "correct the first error; the log has the rest",
+            );
+            if let Some(cause) = &mut outcome.cause {
+                cause.source = place;
+            }
+            Failure::new(outcome)
+        }
+    };
+    failure.log = Some(log.into_bytes());
+    failure
+}
+
+/// `file:line:column: message`.
+fn at(message: String, place: Option<&SourcePlace>) -> String {
+    match place {
+        Some(SourcePlace { file, line, column: 0 }) => format!("{file}:{line}: {message}"),
+        Some(SourcePlace { file, line, column }) => format!("{file}:{line}:{column}: {message}"),
+        None => message,
+    }
+}
+
+/// Geometry that no device of this kind accepts.
+pub(super) fn launch(message: impl Into<String>) -> Failure {
+    Failure::new(outcome(
+        Status::LaunchError,
+        Stage::Validate,
+        Blame::Candidate,
+        "launch/geometry",
+        message,
+        "correct the launch plan",
+    ))
+}
+
+/// More than this device has.
+pub(super) fn launch_unsupported(reason: UnsupportedReason, message: impl Into<String>) -> Failure {
+    let mut failure = unsupported(reason, "launch", message, "offer it to another device class", None);
+    failure.outcome.stage = Stage::Validate;
+    if let Some(cause) = &mut failure.outcome.cause {
+        cause.code = "launch/unsupported".to_owned();
+        cause.vendor_code = None;
+    }
+    failure
+}
+
+pub(super) fn out_of_memory(needed: u64, available: u64) -> Failure {
+    let message = format!("the buffers need {needed} bytes and {available} bytes are granted");
+    let hint = "use smaller cases or less scratch memory";
+    Failure::new(outcome(
+        Status::OutOfMemory,
+        Stage::Validate,
+        Blame::Candidate,
+        "launch/memory",
+        message,
+        hint,
+    ))
+}
+
+pub(super) fn timeout(limit: Milliseconds, case: &str) -> Failure {
+    let message = format!("the launch did not finish within its time limit of {} ms (timed out)", limit.0);
+    let hint = "look for a loop that does not end, or raise the task's launch limit";
+    let mut outcome =
+        outcome(Status::Timeout, Stage::Validate, Blame::Candidate, "launch/time-limit", message, hint);
+    if let Some(cause) = &mut outcome.cause {
+        cause.case = Some(case.to_owned());
+    }
+    Failure::new(outcome)
+}
+
+/// The worker ended without a report of its own.
+pub(super) fn ended(fault: FaultKind, vendor: String, message: String, blame: Blame) -> Failure {
+    let status = if blame == Blame::Fleet { Status::WorkerLost } else { Status::RuntimeError };
+    let hint = if blame == Blame::Fleet {
+        "the attempt is repeated"
+    } else {
+        "a kernel must not end the process or call the system"
+    };
+    let mut outcome = outcome(status, Stage::Validate, blame, "launch/worker-ended", message, hint);
+    if let Some(cause) = &mut outcome.cause {
+        cause.fault = Some(fault);
+        cause.vendor_code = Some(vendor);
+    }
+    Failure::new(outcome)
+}
+
+/// The artefact could not be loaded into the worker.
+pub(super) fn loading(text: &str) -> Failure {
+    let message = format!("the compiled candidate cannot be loaded: {text}");
+    let hint = "remove initialisers and references that need more than the kernel itself";
+    Failure::new(outcome(
+        Status::LaunchError,
+        Stage::Validate,
+        Blame::Candidate,
+        "launch/load",
+        message,
+        hint,
+    ))
+}
+
+/// A canary beside a buffer changed.
+pub(super) fn overrun(memory: MemoryPlace, case: String) -> Failure {
+    let MemoryPlace { buffer, offset, size, .. } = &memory;
+    let message = match u64::try_from(*offset) {
+        Ok(offset) => format!(
+            "out of bounds: write at byte {offset}, {} bytes past the end of `{buffer}` ({size} bytes)",
+            offset.saturating_sub(*size)
+        ),
+        Err(_) => {
+            format!("out of bounds: write {} bytes before the start of `{buffer}`", offset.unsigned_abs())
+        }
+    };
+    let hint = "check the bounds of the index";
+    let mut outcome = outcome(
+        Status::ContractViolation,
+        Stage::Validate,
+        Blame::Candidate,
+        "launch/out-of-bounds",
+        message,
+        hint,
+    );
+    if let Some(cause) = &mut outcome.cause {
+        cause.case = Some(case);
+        cause.memory = Some(memory);
+    }
+    Failure::new(outcome)
+}
+
+/// Code for this architecture does not run on this machine.
+pub(super) fn architecture(architecture: &Architecture) -> Failure {
+    let message = format!("this machine does not run code for {architecture}");
+    let hint = "offer it to a device class of this machine's levels";
+    unsupported(UnsupportedReason::Toolchain, architecture.name(), message, hint, None)
+}
