@@ -106,7 +106,12 @@ pub(crate) fn ramp(count: usize) -> Vec<f32> {
 }
 
 impl Bench {
-    pub(crate) fn compile(&self, source: &str, name: &str, signature: Option<&str>) -> Result<Artefact, Failure> {
+    pub(crate) fn compile(
+        &self,
+        source: &str,
+        name: &str,
+        signature: Option<&str>,
+    ) -> Result<Artefact, Failure> {
         let files = BTreeMap::from([("kernels/cand.cu".to_owned(), source.as_bytes().to_vec())]);
         self.compile_tree(files, name, signature)
     }
@@ -139,7 +144,12 @@ impl Bench {
         self.launch(&artefact, name, launch)
     }
 
-    pub(crate) fn launch(&self, artefact: &Artefact, name: &str, launch: &Launch) -> Result<Vec<Vec<u8>>, Failure> {
+    pub(crate) fn launch(
+        &self,
+        artefact: &Artefact,
+        name: &str,
+        launch: &Launch,
+    ) -> Result<Vec<Vec<u8>>, Failure> {
         let folder = tempfile::tempdir_in(self.folder.path()).unwrap().keep();
         let options = WorkerOptions {
             folder,

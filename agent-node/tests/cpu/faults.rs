@@ -115,7 +115,7 @@ fn an_overrun_of_dynamic_shared_memory_is_named() {
 fn other_faults_have_their_names() {
     let Some(bench) = bench() else { return };
     let cases = [
-        ("y[0] = 1 / (n - 100);", FaultKind::ArithmeticException),
+        ("y[0] = n / (n - 100);", FaultKind::ArithmeticException),
         ("__trap();", FaultKind::Trap),
         (
             "((float4*)(y + 1))[0] = make_float4(1, 2, 3, 4); ((volatile float4*)(y + 1))->x = 1;",

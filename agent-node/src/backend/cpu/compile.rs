@@ -9,12 +9,12 @@ use super::toolchain::{Family, Toolchain};
 use crate::backend::{Artefact, CompileRequest, Failure, Portability, Sources};
 use crate::sandbox::{self, Confinement, Exit, ExitHow, Profile, Request, ResourceLimits};
 use fleet_config::domain::{BlobRef, Digest, FpContract, SourcePlace, Stage};
+use rustix::fs::{FlockOperation, flock};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
-use std::sync::Mutex;
 use std::time::Duration;
 
 /// Raised when the way of compiling changes in a manner that no other part of the key sees.
@@ -33,13 +33,11 @@ const BASE_LIMIT: Duration = Duration::from_secs(120);
 pub(super) struct Compiler {
     toolchain: Toolchain,
     cache: PathBuf,
-    /// Held while the shared parts of a set of flags are made.
-    base: Mutex<()>,
 }
 
 impl Compiler {
     pub(super) fn new(toolchain: Toolchain, cache: PathBuf) -> Self {
-        Self { toolchain, cache, base: Mutex::new(()) }
+        Self { toolchain, cache }
     }
 
     /// The compiler in use.
@@ -140,17 +138,18 @@ impl Compiler {
         }
         let name = hasher.finalize().to_hex();
         let folder = self.cache.join(format!("base-{}", name.get(..24).unwrap_or("")));
-        // A poisoned lock guards no data: whoever panicked left at most a folder under another name.
-        let _guard = self.base.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if folder.is_dir() {
+        let failed = |error: io::Error| failure::infrastructure(Stage::Compile, "prepare the shim", &error);
+        // Whoever comes first makes it, also among several nodes on one cache; a precompiled header names its own
+        // folder, so it cannot be made elsewhere and moved. The mark is written last: a crash leaves none.
+        let lock = fs::File::create(folder.with_extension("lock")).map_err(failed)?;
+        flock(&lock, FlockOperation::LockExclusive).map_err(|error| failed(error.into()))?;
+        let ready = folder.join("ready");
+        if ready.is_file() {
             return Ok(folder);
         }
-        let failed = |error: io::Error| failure::infrastructure(Stage::Compile, "prepare the shim", &error);
-        let building =
-            self.cache.join(format!("building-{}-{}", std::process::id(), name.get(..24).unwrap_or("")));
-        let _ = fs::remove_dir_all(&building);
-        fs::create_dir_all(&building).map_err(failed)?;
-        shim::write(&building).map_err(failed)?;
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).map_err(failed)?;
+        shim::write(&folder).map_err(failed)?;
         let precompiled = match self.toolchain.family {
             Family::Gcc => "muster_cuda.h.gch",
             Family::Clang => "muster_cuda.h.pch",
@@ -160,20 +159,13 @@ impl Compiler {
         for arguments in [header.as_slice(), runtime.as_slice()] {
             let mut all = flags.to_vec();
             all.extend(arguments.iter().map(|argument| (*argument).to_owned()));
-            let exit = self.run(&building, &all, None, BASE_LIMIT, confinement)?;
+            let exit = self.run(&folder, &all, None, BASE_LIMIT, confinement)?;
             if !exit.success() {
                 return Err(failure::toolchain(&exit.output.text()));
             }
         }
-        // Another node on the same cache may have been faster: its folder is as good.
-        if fs::rename(&building, &folder).is_err() {
-            let _ = fs::remove_dir_all(&building);
-        }
-        if folder.is_dir() {
-            Ok(folder)
-        } else {
-            Err(failed(io::Error::other("the shim folder did not appear")))
-        }
+        fs::write(ready, "").map_err(failed)?;
+        Ok(folder)
     }
 
     fn build(

@@ -20,6 +20,8 @@ pub(super) const GUARD_BYTES: usize = 4 << 20;
 
 /// What `command` may say.
 pub(super) mod command {
+    /// Answer once the artefact is loaded.
+    pub(in super::super) const GREET: u32 = 0;
     /// Map the buffers that the table names.
     pub(in super::super) const MAP: u32 = 1;
     /// Run the steps.

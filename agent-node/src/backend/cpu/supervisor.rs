@@ -87,7 +87,7 @@ impl CpuWorker {
             prepared: None,
         };
         // The worker answers its first ring when the artefact is loaded.
-        worker.ring(0, SETUP_LIMIT)?;
+        worker.ring(command::GREET, SETUP_LIMIT)?;
         Ok(worker)
     }
 

@@ -63,7 +63,6 @@ LOCAL Index threadIdx, blockIdx, blockDim, gridDim;
 LOCAL unsigned muster_linear;
 extern "C" { LOCAL char* muster_dynamic_shared; }
 
-namespace {
 struct Scheduler {
   const muster_launch* launch;
   unsigned count, next, alive, current;
@@ -82,7 +81,11 @@ struct Scheduler {
   Thread thread[THREADS_MAX];
   Warp warp[THREADS_MAX / 32];
 };
+// Not in the unnamed namespace: the compiler must expect them to change when all thread-local storage is overwritten.
 LOCAL Scheduler* scheduler;
+LOCAL unsigned running_stack;
+
+namespace {
 
 extern "C" void muster_switch(void** save, void* restore) __attribute__((visibility("hidden")));
 #if defined(__x86_64__)
@@ -144,8 +147,6 @@ void* fresh(unsigned stack) {
 #endif
   return slot;
 }
-
-LOCAL unsigned running_stack;
 
 void push_ready(unsigned t) {
   Scheduler& s = *scheduler;
