@@ -14,6 +14,7 @@ pub use recovery::{OpenReport, TornTail};
 
 use crate::scheduler::Fact;
 use frame::FrameError;
+use ledger::fault::{self, FaultPoint};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -133,11 +134,11 @@ impl Journal {
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        crash_point("journal-before-write");
+        fault::reach(FaultPoint::JournalBeforeWrite);
         self.file.write_all(bytes)?;
-        crash_point("journal-after-write");
+        fault::reach(FaultPoint::JournalAfterWrite);
         self.file.sync_data()?;
-        crash_point("journal-after-sync");
+        fault::reach(FaultPoint::JournalAfterSync);
         Ok(())
     }
 }
@@ -151,6 +152,3 @@ fn create(state: &Path, path: &Path) -> io::Result<()> {
     fs::rename(&draft, path)?;
     File::open(state)?.sync_all()
 }
-
-/// Where a test may end the process, to see what a restart makes of it.
-fn crash_point(_name: &'static str) {}
