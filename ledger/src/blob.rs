@@ -49,6 +49,7 @@ struct Durability {
 /// The blobs of one ledger folder. Threads may share it; one process writes.
 #[derive(Debug)]
 pub struct BlobStore {
+    ledger: PathBuf,
     root: PathBuf,
     durability: Mutex<Durability>,
     temporaries: AtomicU64,
@@ -58,7 +59,8 @@ impl BlobStore {
     /// The store in a ledger folder. Nothing is touched before the first write.
     pub fn open(ledger: &Path) -> Self {
         let durability = Mutex::new(Durability::default());
-        Self { root: ledger.join("blob"), durability, temporaries: AtomicU64::new(0) }
+        let root = ledger.join("blob");
+        Self { ledger: ledger.to_path_buf(), root, durability, temporaries: AtomicU64::new(0) }
     }
 
     /// Where a blob is, if it is there.
@@ -79,7 +81,7 @@ impl BlobStore {
         match disk::read_limited(&path, blob.size) {
             Ok(present) if present == bytes => {
                 // Whoever put it there may not have synced the directory.
-                self.lock()?.dirty.mark_parent(&path);
+                self.lock()?.dirty.mark_up_to(&self.ledger, &path);
                 return Ok(blob);
             }
             Ok(_) => tracing::warn!(blake3 = %blob.blake3, "replacing a damaged blob"),
@@ -132,7 +134,7 @@ impl BlobStore {
         }
         disk::rename(&temporary.0, &path)?;
         // We may die here: the blob is there or not, and no entry that names it is committed yet.
-        state.dirty.mark_parent(&path);
+        state.dirty.mark_up_to(&self.ledger, &path);
         Ok(())
     }
 

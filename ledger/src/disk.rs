@@ -77,6 +77,14 @@ impl DirtyDirectories {
         }
     }
 
+    /// Remembers every directory from the one holding `path` up to `root`. A process that died may have made some of
+    /// them without syncing them, and nothing shows that.
+    pub fn mark_up_to(&mut self, root: &Path, path: &Path) {
+        path.ancestors().skip(1).take_while(|directory| directory.starts_with(root)).for_each(|directory| {
+            self.mark(directory);
+        });
+    }
+
     /// Syncs each marked directory once. After an error the caller must stop writing: the kernel may have
     /// dropped what it could not write, and a second sync would report success.
     pub fn sync(&mut self) -> Result<(), DiskError> {

@@ -1,5 +1,6 @@
 //! Kill tests: a child process dies at each fault point, and its log is opened and verified again.
 #![cfg(debug_assertions)]
+#![expect(clippy::unwrap_used, reason = "a test may panic, its helpers too")]
 
 use ed25519_dalek::SigningKey;
 use ledger::fault::FaultPoint;

@@ -73,6 +73,19 @@ impl VerifierKey {
         self.id
     }
 
+    /// Whether this key made `signature` over `bytes` by [`LogSigner::sign_bytes`] in the same context.
+    pub fn verify_bytes(
+        &self,
+        context: &'static str,
+        bytes: &[u8],
+        signature: &[u8; 64],
+    ) -> Result<(), NoteError> {
+        let signature = Signature::from_bytes(signature);
+        self.key
+            .verify_strict(&in_context(context, bytes), &signature)
+            .map_err(|_| NoteError::BadSignature { name: self.name.clone() })
+    }
+
     /// The Ed25519 public key itself.
     pub fn public_key(&self) -> &VerifyingKey {
         &self.key
@@ -138,10 +151,10 @@ impl LogSigner {
         format!("{text}\n{SIGNATURE_PREFIX}{} {}\n", self.verifier.name, BASE64.encode(&bytes))
     }
 
-    /// Ed25519 signature over bytes that are no note, such as the promise of an acknowledgement. The caller
-    /// starts them with a context of its own that no note's text can have.
-    pub fn sign_bytes(&self, bytes: &[u8]) -> [u8; 64] {
-        self.key.sign(bytes).to_bytes()
+    /// Ed25519 signature over bytes that are no note, such as the promise of an acknowledgement: over `context` ‖
+    /// 0x00 ‖ `bytes`. No note's text has a zero byte, so neither can pass for the other.
+    pub fn sign_bytes(&self, context: &'static str, bytes: &[u8]) -> [u8; 64] {
+        self.key.sign(&in_context(context, bytes)).to_bytes()
     }
 }
 
@@ -221,6 +234,10 @@ fn signature_line(line: &str) -> Option<SignatureLine<'_>> {
     (!signature.is_empty()).then(|| SignatureLine { name, id: *id, signature: signature.to_vec() })
 }
 
+fn in_context(context: &'static str, bytes: &[u8]) -> Vec<u8> {
+    [context.as_bytes(), &[0], bytes].concat()
+}
+
 fn check_name(name: &str) -> Result<(), KeyError> {
     let forbidden = |c: char| c.is_whitespace() || c.is_control() || c == '+';
     if name.is_empty() || name.len() > NAME_BYTES_MAX || name.contains(forbidden) {
@@ -292,6 +309,17 @@ mod tests {
             Note::parse(with_failing.as_bytes()).unwrap().verify(signer.verifier()),
             Err(NoteError::BadSignature { .. })
         ));
+    }
+
+    #[test]
+    fn signatures_over_bytes_hold_in_their_context_alone() {
+        let signer = signer("a", 1);
+        let signature = signer.sign_bytes("promise/1", b"bytes");
+        let verifier = signer.verifier();
+        assert_eq!(verifier.verify_bytes("promise/1", b"bytes", &signature), Ok(()));
+        assert!(verifier.verify_bytes("promise/2", b"bytes", &signature).is_err());
+        assert!(verifier.verify_bytes("promise/1", b"other", &signature).is_err());
+        assert!(self::signer("a", 2).verifier().verify_bytes("promise/1", b"bytes", &signature).is_err());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::bundle::{self, BUNDLE_BYTES_MAX, BundleError};
 use super::checkpoint::{Checkpoint, CheckpointError};
+use super::frame::FILE_HEADER_BYTES;
 use super::note::{NOTE_BYTES_MAX, VerifierKey};
 use super::tile::{self, HASH_BYTES, TILE_WIDTH, TileCoordinate, TileKind};
 use crate::disk::{self, DirtyDirectories, DiskAction, DiskError};
@@ -118,6 +119,12 @@ impl Folder {
         Ok(())
     }
 
+    /// Whether there are entries, whatever else is missing: creation must never overwrite them.
+    fn has_history(&self) -> bool {
+        let wal_bytes = fs::metadata(self.wal_path()).map_or(0, |metadata| metadata.len());
+        self.root.join("tile").exists() || wal_bytes > FILE_HEADER_BYTES as u64
+    }
+
     /// The checkpoint's note and what it says, if `verifier` signed it.
     pub fn read_checkpoint(&self, verifier: &VerifierKey) -> Result<(String, Checkpoint), StoreError> {
         let bytes = disk::read_limited(&self.checkpoint_path(), NOTE_BYTES_MAX)?;
@@ -193,8 +200,10 @@ impl Store {
         disk::create_directories(&folder.temporary_directory(), &mut dirty)?;
         let mut store = Self::lock(folder)?;
         match store.folder.check_version() {
-            Err(StoreError::NotALedger { .. }) => (),
-            Ok(()) => return Err(StoreError::AlreadyALedger { folder: root.to_path_buf() }),
+            Err(StoreError::NotALedger { .. }) if !store.folder.has_history() => (),
+            Ok(()) | Err(StoreError::NotALedger { .. }) => {
+                return Err(StoreError::AlreadyALedger { folder: root.to_path_buf() });
+            }
             Err(error) => return Err(error),
         }
         store.dirty.take_from(&mut dirty);
@@ -206,6 +215,7 @@ impl Store {
     pub fn finish_creation(&mut self) -> Result<(), StoreError> {
         self.dirty.sync()?;
         let path = self.folder.version_path();
+        self.dirty.mark_parent(&self.folder.root);
         self.place(&path, VERSION_TEXT.as_bytes())?;
         Ok(self.dirty.sync()?)
     }
@@ -247,7 +257,7 @@ impl Store {
         match disk::read_limited(&path, BUNDLE_BYTES_MAX) {
             Ok(present) if present == bytes => {
                 // The rename may not have reached the disk before the crash.
-                self.dirty.mark_parent(&path);
+                self.dirty.mark_up_to(&self.folder.root, &path);
                 return Ok(());
             }
             Ok(_) => return Err(StoreError::Differs { path: coordinate.to_string() }),
@@ -287,7 +297,7 @@ impl Store {
         self.temporaries += 1;
         disk::write_synced(&temporary, bytes)?;
         disk::rename(&temporary, path)?;
-        self.dirty.mark_parent(path);
+        self.dirty.mark_up_to(&self.folder.root, path);
         Ok(())
     }
 }

@@ -308,6 +308,25 @@ fn there_is_one_writer_and_a_ledger_is_created_once() {
 }
 
 #[test]
+fn creation_never_overwrites_entries_even_if_the_version_is_lost() {
+    let (_directory, folder) = ledger(&[3]);
+    fs::remove_file(folder.join(".state/version")).unwrap();
+    let again = LogWriter::create(&folder, signer());
+    assert!(matches!(again, Err(OpenError::Store(StoreError::AlreadyALedger { .. }))));
+
+    let (_directory, folder) = ledger(&[]);
+    let (mut writer, _) = LogWriter::open(&folder, signer()).unwrap();
+    writer.append_batch(&entries(0..1)).unwrap();
+    drop(writer);
+    fs::remove_file(folder.join(".state/version")).unwrap();
+    assert!(LogWriter::create(&folder, signer()).is_err());
+
+    let (_directory, folder) = ledger(&[]);
+    fs::remove_file(folder.join(".state/version")).unwrap();
+    assert_eq!(LogWriter::create(&folder, signer()).unwrap().size(), 0);
+}
+
+#[test]
 fn batches_that_are_too_large_are_refused_and_change_nothing() {
     let (_directory, folder) = ledger(&[1]);
     let (mut writer, _) = LogWriter::open(&folder, signer()).unwrap();
