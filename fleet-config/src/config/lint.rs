@@ -7,6 +7,7 @@ use super::{CaseDraft, ImplementationDraft, InputDraft, TaskDraft, check_path};
 use crate::domain::{CaseKind, Expression, Input, Param, ParamKind, Role, shape};
 use crate::generator;
 use crate::refusal::Refusal;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 /// Most parameters, dimensions and cases of a task; bounds every loop over them.
@@ -17,7 +18,7 @@ const CASES_MAX: usize = 256;
 const NAME_MAX: usize = 64;
 
 /// What a lint finds. Refusals make the task unusable; warnings do not.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Findings {
     pub refusals: Vec<Refusal>,
     pub warnings: Vec<Refusal>,

@@ -16,6 +16,7 @@ mod node;
 mod plan_check;
 mod scaffold;
 mod source;
+mod task_check;
 mod task_file;
 mod text;
 
@@ -30,6 +31,7 @@ pub use node::{DeviceSettings, NodeLimits, NodeSettings};
 pub use plan_check::{PlanFrame, check_plan};
 pub use scaffold::scaffold;
 pub use source::{check_path, check_source};
+pub use task_check::check_task;
 pub use task_file::{CaseDraft, ImplementationDraft, InputDraft, Placed, TaskDraft, parse_task};
 
 #[cfg(test)]

@@ -81,9 +81,9 @@ pub struct ImplementationDraft {
 }
 
 impl TaskDraft {
-    /// `file:line`, for refusals.
+    /// `file:line`, for refusals; the file alone where the line is 0, which means unknown.
     pub fn at(&self, line: u32) -> String {
-        format!("{}:{line}", self.file)
+        if line == 0 { self.file.clone() } else { format!("{}:{line}", self.file) }
     }
 }
 

@@ -3,6 +3,7 @@
 use super::load;
 use super::*;
 use crate::domain::{Bytes, CaseKind, HoldoutSection, Input, NanRule, ParamKind, Step};
+use proptest::prelude::*;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -397,4 +398,124 @@ fn the_scaffold_parses_and_lints() {
         assert_eq!(scaffold(bad, "r.cu", "k.cu").unwrap_err().code, "task/signature", "{bad}");
     }
     assert_eq!(scaffold(plain, "/r.cu", "k.cu").unwrap_err().code, "source/path");
+}
+
+#[test]
+fn a_task_that_arrives_as_a_document_is_judged_again() {
+    let good = load::task(&sample().join("task.toml"), &[0; 32]).unwrap().task;
+    assert_eq!(check_task(&good), Findings::default());
+    let codes = |spoil: &dyn Fn(&mut crate::domain::Task)| -> Vec<String> {
+        let mut task = good.clone();
+        spoil(&mut task);
+        check_task(&task).refusals.iter().map(|refusal| refusal.code.to_string()).collect()
+    };
+    assert_eq!(codes(&|task| task.format = "muster.task/9".to_owned()), ["task/format"]);
+    assert_eq!(codes(&|task| task.tolerance.absolute = "-1".parse().unwrap()), ["task/tolerance"]);
+    assert_eq!(codes(&|task| task.limits.memory = Bytes(0)), ["task/limits"]);
+    assert_eq!(codes(&|task| task.baseline.source.main = "x.cu".to_owned()), ["source/path"]);
+    assert_eq!(codes(&|task| task.baseline.source.files[0].path = "../x".to_owned()).len(), 2);
+    let steps = |task: &mut crate::domain::Task| {
+        task.reference.plan.steps = vec![task.reference.plan.steps[0].clone(); 65];
+    };
+    assert_eq!(codes(&steps), ["task/launch"]);
+    let file = |task: &mut crate::domain::Task| {
+        let blob = crate::domain::BlobRef::of(b"1234");
+        task.cases[0].inputs.insert("a".to_owned(), Input::File { blob });
+    };
+    assert_eq!(codes(&file), ["task/input-size"]);
+    assert_eq!(codes(&|task| task.cases.truncate(1)), ["task/no-performance-case"]);
+}
+
+proptest! {
+    #[test]
+    fn no_change_of_the_sample_panics(
+        cuts in proptest::collection::vec((0.0..1.0_f64, 0_usize..12, "[a-z0-9 =\"\\[\\]{},.\n-]{0,6}"), 1..4)
+    ) {
+        let mut text: Vec<char> = text().chars().collect();
+        for (place, length, insert) in cuts {
+            let start = ((text.len() as f64) * place) as usize;
+            let end = (start + length).min(text.len());
+            text.splice(start..end, insert.chars());
+        }
+        let text: String = text.into_iter().collect();
+        if let Ok(draft) = parse_task(&text, "task.toml") {
+            lint(&draft);
+        }
+        let _ = parse_candidates(&text, "candidates.toml", "matmul");
+    }
+}
+
+/// A task that uses every part of the format once.
+const WHOLE: &str = r#"
+name = "golden"
+summary = "every part of the format"
+entry = "f"
+signature = 'extern "C" __global__ void f(const float* x, const int* y, float* z, int n, float s)'
+dims = ["n"]
+licence = "MIT"
+headers = ["shared.cuh"]
+param = [
+  { name = "x", type = "f32", role = "in", shape = ["n", 2] },
+  { name = "y", type = "i32", role = "in", shape = ["n"] },
+  { name = "z", type = "f32", role = "inout", shape = ["round_up(n, 4)"] },
+  { name = "n", type = "i32", value = "n" },
+  { name = "s", type = "f32", value = 0.5 },
+]
+inputs.x = { normal = { mean = 0, std = 1 }, specials = [{ index = 0, value = "nan" }, { index = 1, value = "-inf" }] }
+inputs.y.integers = { low = -4, high = 5 }
+inputs.z.uniform = { low = -1, high = 1 }
+case = [
+  { name = "odd", kind = "correctness", dims = { n = 7 }, inputs = { y = { file = "y.bin" } } },
+  { name = "large", kind = "performance", dims = { n = 64 }, inputs = { z = { constant = 1e-9 }, y = { arange = { start = 0, step = 1 } } } },
+]
+holdout.case = [{ name = "sealed", kind = "performance", dims = { n = 96 } }]
+tolerance = { absolute = 0, relative = 1e-5, nan = "equal" }
+reference = { file = "r.cu", author = "R", launch = { grid = ["n"], block = [32] } }
+provenance = { author = "A", origin = "https://example.invalid" }
+[baseline]
+file = "b.cu"
+files = ["b/inner.cuh"]
+[baseline.launch]
+scratch = [{ name = "t", type = "bf16", count = "n" }]
+step = [
+  { memset = "t", byte = 255 },
+  { grid = ["device.multiprocessors"], block = [8, 4, 2], shared_bytes = "n * 4", arguments = ["x", "t"], cooperative = true, cluster = [2, 1, 1] },
+]
+"#;
+
+/// Canonical bytes are names: a change of any is a new format. `MUSTER_BLESS=1` writes them anew.
+#[test]
+fn canonical_bytes_are_those_of_the_vectors() {
+    let draft = parse_task(WHOLE, "golden.toml").unwrap();
+    assert_eq!(lint(&draft).refusals, []);
+    let mut files: Files =
+        ["r.cu", "b.cu", "b/inner.cuh", "shared.cuh"].map(|path| (path.to_owned(), path.into())).into();
+    files.insert("y.bin".to_owned(), vec![0; 28]);
+    let loaded = assemble(&draft, &files, &[3; 32]).unwrap();
+    let text = "file = \"b.cu\"\nauthor = \"A\"\nagent = \"G\"\nmodel = \"M\"\nlicence = \"MIT\"\nfamily = \"wide\"\n\
+                parent = \"0000000000000000000000000000000000000000000000000000000000000001\"\n\
+                cost = { calls = 1, tokens_in = 2, tokens_out = 3, micros = 4, currency = \"EUR\" }\n\
+                launch = { grid = [1], block = [32] }\n";
+    let draft = parse_candidates(text, "golden.toml", "f").unwrap().remove(0);
+    let candidate = assemble_candidate(&draft, &files, Bytes(1000)).unwrap().candidate;
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/vectors/domain");
+    for (name, bytes) in [
+        ("task.json", loaded.task.document().unwrap().bytes),
+        ("holdout.json", loaded.holdout.unwrap().document().unwrap().bytes),
+        ("candidate.json", candidate.document().unwrap().bytes),
+        (
+            "policy-cpu-paired-1.json",
+            crate::domain::MeasurementPolicy::cpu_paired().document().unwrap().bytes,
+        ),
+    ] {
+        let path = folder.join(name);
+        if std::env::var_os("MUSTER_BLESS").is_some() {
+            fs::write(&path, &bytes).unwrap();
+        }
+        assert_eq!(String::from_utf8(bytes).unwrap(), fs::read_to_string(&path).unwrap(), "{name}");
+    }
+    let task: crate::domain::Task =
+        crate::domain::canonical::from_bytes(&fs::read(folder.join("task.json")).unwrap()).unwrap();
+    assert_eq!(task, loaded.task);
+    assert_eq!(check_task(&task).refusals, []);
 }
