@@ -5,7 +5,7 @@ use super::model::{
 };
 use crate::stats;
 use fleet_config::domain::{
-    CandidateId, CaseKind, ClassId, DeviceKind, PartsPerBillion, Status, Task, TaskId,
+    Architecture, CandidateId, CaseKind, ClassId, DeviceKind, PartsPerBillion, PolicyId, Status, Task, TaskId,
 };
 use std::collections::BTreeMap;
 
@@ -16,9 +16,12 @@ pub fn rank(task: &Task, id: TaskId, results: Vec<RankInput>, as_of: u64) -> Ran
     let mut results: Vec<RankInput> =
         results.into_iter().filter(|input| input.leaf.0 < as_of && input.record.task == id).collect();
     results.sort_by_key(|input| input.leaf);
+    let built: BTreeMap<Likeness, ClassId> =
+        results.iter().filter(|i| i.record.build.is_some()).map(|i| (likeness(i), i.record.class)).collect();
     let mut classes: BTreeMap<(DeviceKind, ClassId), Vec<RankInput>> = BTreeMap::new();
     for input in results {
-        classes.entry((input.record.device_kind, input.record.class)).or_default().push(input);
+        let class = home(&input, &built);
+        classes.entry((input.record.device_kind, class)).or_default().push(input);
     }
     let cases: Vec<&str> = task
         .cases
@@ -26,7 +29,8 @@ pub fn rank(task: &Task, id: TaskId, results: Vec<RankInput>, as_of: u64) -> Ran
         .filter(|case| case.kind == CaseKind::Performance)
         .map(|case| case.name.as_str())
         .collect();
-    let mut tables: Vec<Table> = classes.into_values().filter_map(|inputs| table(&inputs, &cases)).collect();
+    let mut tables: Vec<Table> =
+        classes.into_iter().filter_map(|((_, class), inputs)| table(class, &inputs, &cases)).collect();
     tables.sort_by(|a, b| {
         // GPUs first: their order is what a ranking is asked for.
         let key = |t: &Table| {
@@ -37,8 +41,25 @@ pub fn rank(task: &Task, id: TaskId, results: Vec<RankInput>, as_of: u64) -> Ran
     Ranking { task: id, task_name: task.name.clone(), as_of, tables }
 }
 
+/// What two results share when only what a build adds to the class may differ.
+type Likeness = (DeviceKind, Architecture, String, PolicyId);
+
+fn likeness(input: &RankInput) -> Likeness {
+    let record = &input.record;
+    (record.device_kind, record.architecture.clone(), input.device_model.clone(), record.policy)
+}
+
+/// The class whose table a result belongs to. A result without a build (it did not compile) may lack the compiler
+/// in its class; it is listed with the latest class of built results on the same device model, under the same
+/// policy, so that a reader finds it beside what it competed with. It has no times to be compared.
+fn home(input: &RankInput, built: &BTreeMap<Likeness, ClassId>) -> ClassId {
+    let own = input.record.class;
+    let has_times = input.record.build.is_some() || !input.record.timings.is_empty();
+    if has_times { own } else { built.get(&likeness(input)).copied().unwrap_or(own) }
+}
+
 /// The table of one class; `inputs` are in order of leaves and not empty.
-fn table(inputs: &[RankInput], cases: &[&str]) -> Option<Table> {
+fn table(class: ClassId, inputs: &[RankInput], cases: &[&str]) -> Option<Table> {
     let first = inputs.first()?;
     let mut candidates: BTreeMap<CandidateId, Vec<&RankInput>> = BTreeMap::new();
     let mut fleet_faults = Vec::new();
@@ -75,7 +96,7 @@ fn table(inputs: &[RankInput], cases: &[&str]) -> Option<Table> {
         RejectedGroup { status, candidates }
     };
     Some(Table {
-        class: first.record.class,
+        class,
         policy: first.record.policy,
         device_kind: first.record.device_kind,
         architecture: first.record.architecture.clone(),

@@ -161,6 +161,32 @@ fn an_ok_without_samples_of_every_case_is_not_ranked() {
 }
 
 #[test]
+fn what_did_not_compile_is_listed_with_what_it_competed_with() {
+    let mut world = World::new();
+    let entries = [
+        ok(&mut world, "built", 1, [(2000, 1000), (2000, 1000)]),
+        failed(&mut world, "broken", 2, mismatch()),
+        failed(&mut world, "elsewhere", 3, mismatch()),
+    ];
+    let mut results = inputs(&world, &entries);
+    let build = crate::entry::predicate::Build {
+        key: Digest([1; 32]),
+        compiler: "g++ 12".to_owned(),
+        flags: Vec::new(),
+        artefact: None,
+        resources: std::collections::BTreeMap::new(),
+    };
+    results[0].record.build = Some(build);
+    results[1].record.class = ClassId([9; 32]);
+    results[2].record.class = ClassId([9; 32]);
+    results[2].device_model = "another model".to_owned();
+    let ranking = rank(&task(), TaskId(world.task.digest().0), results, 3);
+    let listed: Vec<(usize, usize)> =
+        ranking.tables.iter().map(|t| (t.rows.len(), t.rejected.len())).collect();
+    assert_eq!(listed, [(2, 1), (0, 1)]);
+}
+
+#[test]
 fn a_name_cannot_move_the_cursor() {
     let mut world = World::new();
     let entries = [failed(&mut world, "evil\u{1b}[2J\nname", 1, mismatch())];
