@@ -82,6 +82,14 @@ fn a_slow_ledger_delays_and_breaks_nothing() {
     assert!(sum.retries > 10 && sum.crashes > 10, "too calm to mean anything: {sum:?}");
 }
 
+/// Results wait in the writer while their leases run out: the loss that is asked for then must not be written.
+#[test]
+fn a_ledger_slower_than_a_lease_never_records_a_result_and_a_loss() {
+    let weather = Weather { ledger_ms: 90_000, end: Duration::from_secs(30_000), ..storm() };
+    let sum = run_seeds(4_000..4_030, &weather);
+    assert!(sum.cells > 100, "{sum:?}");
+}
+
 #[test]
 fn a_coordinator_that_keeps_dying_still_finishes() {
     let weather = Weather { coordinator_crash: 60, loss: 0, trouble_ms: 0, fleet_fault: 0, ..storm() };
