@@ -3,15 +3,17 @@
 //! Read in this order: [`session`] (the conversation with the coordinator), [`job`] (the steps of one attempt),
 //! [`backend`] (devices), [`sandbox`] (what a candidate may do), [`measure`] (how time is taken), [`probe`] (the
 //! environment fingerprint), [`machine_lock`] (timing runs alone), [`clock`] (the only reader of time),
-//! [`state`] (the folder of a node), [`harness`] (what measures).
+//! [`state`] (the folder of a node), [`harness`] (what measures), [`inventory`] (the devices on offer).
 
 pub mod backend;
 pub mod clock;
 pub mod harness;
+pub mod inventory;
 pub mod job;
 pub mod machine_lock;
 pub mod measure;
 pub mod probe;
 pub mod sandbox;
+pub mod scratch;
 pub mod session;
 pub mod state;

@@ -1,24 +1,18 @@
-//! The state folder of a node: layout, single owner, keys.
+//! The state folder of a node: whose it is, which version wrote it, and what is in it besides the session's files.
 //!
 //! ```text
 //! <state>/version     format of this folder
-//! <state>/lock        held by the node that runs on it
-//! <state>/keys/       signing (0600), and what the session keeps for TLS
-//! <state>/blob/       cache of blobs, by digest
-//! <state>/outbox/     signed results that are not yet acknowledged
-//! <state>/cache/      compiled artefacts; never leave this machine
+//! <state>/cache/      compiled artefacts, by level; never leave this machine
 //! <state>/job/        one folder per attempt in progress, emptied at start
 //! ```
+//! Lock, keys, outbox and blobs belong to the session ([`crate::session::NodeFolder`]), which holds the folder's lock.
 //! Candidates and compilers see none of it but their own job folder.
 
-use fleet_config::identity::SecretKey;
 use fleet_config::refusal::Refusal;
-use rustix::fs::{FlockOperation, flock};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use zeroize::Zeroizing;
 
 /// Contents of `<state>/version`.
 const VERSION: &str = "muster-node-state/1\n";
@@ -26,46 +20,29 @@ const VERSION: &str = "muster-node-state/1\n";
 /// Longest version file that is read: a damaged one may be anything.
 const VERSION_MAX: u64 = 64;
 
-/// Bytes of a signing key's seed.
-const SEED: usize = 32;
-
-/// A state folder that this process owns.
-#[derive(Debug)]
+/// A folder that this node may use.
+#[derive(Debug, Clone)]
 pub struct State {
     folder: PathBuf,
-    _lock: File,
 }
 
 impl State {
-    /// Opens the folder, makes it if it is absent or empty, takes its lock, and clears what dead attempts left.
-    pub fn open(folder: &Path) -> Result<Self, Refusal> {
-        let place = folder.display().to_string();
+    /// Makes the folder if it is absent, and checks that it is this user's, private and of this version.
+    pub fn admit(folder: &Path) -> Result<Self, Refusal> {
         make_folder(folder)?;
+        let place = folder.display().to_string();
         // Paths inside go to children with other working folders.
         let folder = folder.canonicalize().map_err(|error| io(&place, &error))?;
         check_owner(&folder)?;
         check_version(&folder)?;
-        let lock = lock(&folder)?;
-        let state = Self { folder, _lock: lock };
-        for part in [state.keys(), state.blobs(), state.outbox(), state.cache()] {
-            make_folder(&part)?;
-        }
-        state.clear_jobs()?;
+        let state = Self { folder };
+        make_folder(&state.cache())?;
         Ok(state)
     }
 
     /// The folder itself.
     pub fn folder(&self) -> &Path {
         &self.folder
-    }
-    pub fn keys(&self) -> PathBuf {
-        self.folder.join("keys")
-    }
-    pub fn blobs(&self) -> PathBuf {
-        self.folder.join("blob")
-    }
-    pub fn outbox(&self) -> PathBuf {
-        self.folder.join("outbox")
     }
     pub fn cache(&self) -> PathBuf {
         self.folder.join("cache")
@@ -74,37 +51,13 @@ impl State {
         self.folder.join("job")
     }
 
-    /// The key that signs results, made on first use.
-    pub fn signing_key(&self) -> Result<SecretKey, Refusal> {
-        let path = self.keys().join("signing");
-        let place = path.display().to_string();
-        if let Some(bytes) = read_private(&path)? {
-            let seed: [u8; SEED] = bytes.as_slice().try_into().map_err(|_| {
-                let cause = format!("this key file has {} bytes, {SEED} are needed", bytes.len());
-                Refusal::new(
-                    "state/key",
-                    &place,
-                    cause,
-                    "restore it from a backup, or remove it and join anew",
-                )
-            })?;
-            return Ok(SecretKey::from_seed(&Zeroizing::new(seed)));
-        }
-        let mut seed = Zeroizing::new([0_u8; SEED]);
-        getrandom::fill(seed.as_mut()).map_err(|error| {
-            Refusal::new("state/randomness", &place, error.to_string(), "check the machine's random source")
-        })?;
-        write_private(&path, seed.as_ref()).map_err(|error| io(&place, &error))?;
-        Ok(SecretKey::from_seed(&seed))
-    }
-
-    fn clear_jobs(&self) -> Result<(), Refusal> {
+    /// Removes what attempts of an earlier run left behind. Only for the holder of the folder's lock.
+    pub fn clear_jobs(&self) -> Result<(), Refusal> {
         let jobs = self.jobs();
-        let place = jobs.display().to_string();
         match std::fs::remove_dir_all(&jobs) {
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) => return Err(io(&place, &error)),
+            Err(error) => return Err(io(&jobs.display().to_string(), &error)),
         }
         make_folder(&jobs)
     }
@@ -117,12 +70,8 @@ fn check_owner(folder: &Path) -> Result<(), Refusal> {
     let (owner, own) = (metadata.uid(), rustix::process::geteuid().as_raw());
     if owner != own {
         let cause = format!("this folder belongs to user {owner}, the node runs as user {own}");
-        return Err(Refusal::new(
-            "state/owner",
-            place,
-            cause,
-            "run as its owner, or name another --state folder",
-        ));
+        let next = "run as its owner, or name another --state folder";
+        return Err(Refusal::new("state/owner", place, cause, next));
     }
     let mode = metadata.permissions().mode();
     if mode & 0o022 != 0 {
@@ -145,85 +94,30 @@ fn check_version(folder: &Path) -> Result<(), Refusal> {
             "use the version that wrote it, or another --state folder",
         )),
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            let place = folder.display().to_string();
-            let mut strangers = std::fs::read_dir(folder).map_err(|error| io(&place, &error))?;
+            let shown = folder.display().to_string();
+            let mut strangers = std::fs::read_dir(folder).map_err(|error| io(&shown, &error))?;
             if strangers.next().is_some() {
                 return Err(Refusal::new(
                     "state/not-a-state-folder",
-                    place,
+                    shown,
                     "the folder is not empty and holds no state of a node",
                     "name an empty or new folder with --state",
                 ));
             }
-            write_private(&version, VERSION.as_bytes()).map_err(|error| io(&place, &error))
+            write_version(&version).map_err(|error| io(&place, &error))
         }
         Err(error) => Err(io(&place, &error)),
     }
 }
 
-/// Takes `<folder>/lock`, or says who holds it.
-fn lock(folder: &Path) -> Result<File, Refusal> {
-    let path = folder.join("lock");
-    let place = path.display().to_string();
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false).mode(0o600);
-    let mut file = options.open(&path).map_err(|error| io(&place, &error))?;
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => {}
-        Err(rustix::io::Errno::WOULDBLOCK) => {
-            let mut holder = String::new();
-            // The process id inside is for people only; an unreadable one changes nothing.
-            let _unreadable = file.read_to_string(&mut holder);
-            return Err(Refusal::new(
-                "state/in-use",
-                place,
-                format!("another node runs on this folder (process {})", holder.trim()),
-                "stop it, or name another --state folder: two nodes of one machine need two",
-            ));
-        }
-        Err(error) => return Err(io(&place, &error.into())),
-    }
-    file.set_len(0)
-        .and_then(|()| write!(file, "{}", std::process::id()))
-        .map_err(|error| io(&place, &error))?;
-    Ok(file)
-}
-
-/// Reads a file that must be private to its owner; `None` if it does not exist.
-pub fn read_private(path: &Path) -> Result<Option<Zeroizing<Vec<u8>>>, Refusal> {
-    let place = path.display().to_string();
-    let mut file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(io(&place, &error)),
-    };
-    let mode = file.metadata().map_err(|error| io(&place, &error))?.permissions().mode();
-    if mode & 0o077 != 0 {
-        return Err(Refusal::new(
-            "state/secret-readable",
-            &place,
-            format!("this secret can be read by others (mode {:03o})", mode & 0o777),
-            "run `chmod 600` on it and consider the key known to others",
-        ));
-    }
-    let mut bytes = Zeroizing::new(Vec::new());
-    file.read_to_end(&mut bytes).map_err(|error| io(&place, &error))?;
-    Ok(Some(bytes))
-}
-
-/// Writes a 0600 file so that a crash leaves the old one or the new one.
-pub fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+/// Written beside and renamed, so that a crash leaves no half version.
+fn write_version(path: &Path) -> std::io::Result<()> {
     let temporary = path.with_extension("new");
     let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(0o600);
-    let mut file = options.open(&temporary)?;
-    file.write_all(bytes)?;
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+    file.write_all(VERSION.as_bytes())?;
     file.sync_all()?;
-    std::fs::rename(&temporary, path)?;
-    match path.parent() {
-        Some(parent) => File::open(parent)?.sync_all(),
-        None => Ok(()),
-    }
+    std::fs::rename(&temporary, path)
 }
 
 /// Makes a 0700 folder with its parents.
@@ -257,18 +151,18 @@ mod tests {
     use std::fs::Permissions;
 
     fn code(folder: &Path) -> String {
-        State::open(folder).unwrap_err().code.into_owned()
+        State::admit(folder).unwrap_err().code.into_owned()
     }
 
     #[test]
-    fn a_folder_has_one_owner_and_forgets_dead_attempts() {
+    fn a_folder_is_admitted_again_and_forgets_dead_attempts() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("node");
-        let first = State::open(&path).unwrap();
+        let first = State::admit(&path).unwrap();
         std::fs::create_dir_all(first.jobs().join("7/run-candidate")).unwrap();
-        assert_eq!(code(&path), "state/in-use");
-        drop(first);
-        let second = State::open(&path).unwrap();
+        let second = State::admit(&path).unwrap();
+        assert_eq!(std::fs::read_dir(second.jobs()).unwrap().count(), 1);
+        second.clear_jobs().unwrap();
         assert_eq!(std::fs::read_dir(second.jobs()).unwrap().count(), 0);
     }
 
@@ -276,7 +170,7 @@ mod tests {
     fn strangers_other_versions_and_damage_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("node");
-        State::open(&path).unwrap();
+        State::admit(&path).unwrap();
         for bad in ["muster-node-state/9\n", "muster-state/1\n", "", "\0\0\0"] {
             std::fs::write(path.join("version"), bad).unwrap();
             assert_eq!(code(&path), "state/version", "{bad:?}");
@@ -289,7 +183,7 @@ mod tests {
     fn a_folder_that_others_may_write_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("node");
-        State::open(&path).unwrap();
+        State::admit(&path).unwrap();
         std::fs::set_permissions(&path, Permissions::from_mode(0o777)).unwrap();
         assert_eq!(code(&path), "state/writable-by-others");
     }
@@ -300,18 +194,5 @@ mod tests {
         let path = folder.path().join("node");
         std::fs::write(&path, "x").unwrap();
         assert!(code(&path).starts_with("state/"));
-    }
-
-    #[test]
-    fn the_signing_key_lasts_and_must_be_private_and_whole() {
-        let folder = tempfile::tempdir().unwrap();
-        let state = State::open(&folder.path().join("node")).unwrap();
-        let key = state.signing_key().unwrap().public();
-        assert_eq!(state.signing_key().unwrap().public(), key);
-        let path = state.keys().join("signing");
-        std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
-        assert_eq!(state.signing_key().unwrap_err().code, "state/secret-readable");
-        write_private(&path, b"short").unwrap();
-        assert_eq!(state.signing_key().unwrap_err().code, "state/key");
     }
 }

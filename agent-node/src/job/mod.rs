@@ -15,7 +15,9 @@ pub mod fault;
 mod machine;
 mod oracle;
 mod prepare;
+pub mod rehearsal;
 mod resolve;
+pub mod runner;
 mod scalar;
 mod sign;
 mod time;
@@ -31,6 +33,7 @@ pub use sign::{FinishedAttempt, SignError};
 use context::{RunBudget, elapsed};
 use fault::infrastructure;
 use fleet_config::domain::{Picoseconds, Stage};
+use ledger::entry::predicate::CaseEvidence;
 use sign::Findings;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -73,6 +76,19 @@ pub fn attempt(context: &Context<'_>) -> Result<FinishedAttempt, AttemptError> {
     };
     (context.progress)(Stage::Sign, "");
     Ok(sign::sign(context, findings, failure, started_on)?)
+}
+
+/// Prepares, compiles and validates without timing or signing anything: whether a task holds together on this device
+/// is found out by giving it its own baseline as the candidate.
+pub fn rehearse(context: &Context<'_>) -> Result<Vec<CaseEvidence>, Stop> {
+    let prepared = prepare::prepare(context, prepare::candidate(context)?)?;
+    let compiled = compile::compile(context, &prepared)?;
+    let budget =
+        RunBudget { limit: prepared.task.limits.run, spent: Picoseconds(0), since: context.clock.now() };
+    let step = Step { context, prepared: &prepared, compiled: &compiled, budget, stage: Stage::Validate };
+    let mut evidence = Vec::new();
+    validate::validate(step, &mut evidence)?;
+    Ok(evidence)
 }
 
 fn steps(context: &Context<'_>, findings: &mut Findings, stage: &Cell<Stage>) -> Result<(), Stop> {

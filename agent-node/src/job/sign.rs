@@ -83,7 +83,7 @@ pub(super) fn sign(
     let assignment = context.assignment;
     let mut blobs: Vec<(BlobRef, Vec<u8>)> = Vec::new();
     let outcome = outcome(failure, &mut blobs);
-    let environment = environment(context, &findings);
+    let environment = environment(context);
     let class = environment.class.id()?;
     // The manifest exists even if nothing compiled.
     let subject = Subject::of_blob("source", &findings.candidate.source.document()?.blob);
@@ -146,15 +146,12 @@ fn outcome(failure: Option<Failure>, blobs: &mut Vec<(BlobRef, Vec<u8>)>) -> Out
     outcome
 }
 
-fn environment(context: &Context<'_>, findings: &Findings) -> Environment {
+fn environment(context: &Context<'_>) -> Environment {
     let identity = context.device.identity.clone();
+    // Compiler and flags are the device's own facts: the class of a device must be known before anything is compiled.
     let mut configuration = context.device.configuration.clone();
     let text = |text: &str| Fact::Text(text.to_owned());
     let mut set = |name: &str, fact: Fact| configuration.insert(name.to_owned(), fact);
-    if let Some(artefact) = &findings.artefact {
-        set(field::COMPILER, text(&artefact.compiler));
-        set(field::COMPILER_FLAGS, text(&artefact.flags.join(" ")));
-    }
     let harness = &context.node.harness;
     set(field::SANDBOX, text(&context.node.sandbox));
     set(field::HARNESS, text(&harness.version));

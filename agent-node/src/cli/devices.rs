@@ -1,0 +1,39 @@
+//! `muster-node devices`.
+
+use super::DevicesArguments;
+use super::settings::passing_wish;
+use agent_node::inventory::cpu_offers;
+use agent_node::scratch::Scratch;
+use fleet_config::domain::{DeviceDescription, Fact, field};
+use std::process::ExitCode;
+
+pub(crate) fn devices(arguments: &DevicesArguments) -> anyhow::Result<ExitCode> {
+    let folder = Scratch::make()?;
+    let wish = passing_wish(&arguments.devices, folder.path())?;
+    let descriptions: Vec<DeviceDescription> =
+        cpu_offers(&wish)?.into_iter().map(|offer| offer.description).collect();
+    if arguments.json {
+        println!("{}", serde_json::to_string_pretty(&descriptions)?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    for device in &descriptions {
+        let fact = |name: &str| device.identity.get(name).or_else(|| device.configuration.get(name));
+        println!("{}  {}", device.architecture, show(fact(field::DEVICE_MODEL)));
+        println!("  memory    {} MiB for candidates", device.memory >> 20);
+        println!("  compiler  {}", show(fact(field::COMPILER)));
+        println!("  sandbox   {}", show(fact(field::SANDBOX)));
+        println!("  clocks    {}", show(fact(field::CLOCK_POLICY)));
+    }
+    println!("A node derives the names of its devices from its own key, so they are not shown here.");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(fact: Option<&Fact>) -> String {
+    match fact {
+        Some(Fact::Text(text)) => text.clone(),
+        Some(Fact::Count(count)) => count.to_string(),
+        Some(Fact::Flag(flag)) => flag.to_string(),
+        Some(Fact::Unknown(why)) => format!("unknown ({why})"),
+        None => "unknown".to_owned(),
+    }
+}

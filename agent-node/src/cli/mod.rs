@@ -1,0 +1,106 @@
+//! The command line of `muster-node`: arguments, and how an error becomes an exit code.
+
+mod check_task;
+mod devices;
+mod settings;
+
+pub(crate) use check_task::check_task;
+pub(crate) use devices::devices;
+
+use clap::{Args, Parser, Subcommand};
+use fleet_config::domain::Architecture;
+use fleet_config::refusal::Refusal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// The node failed; the message says how.
+const FAILED: u8 = 1;
+/// Something that the operator gave was refused. (2 is clap's own, for wrong usage.)
+const REFUSED: u8 = 3;
+/// The task does not hold together.
+const TASK_AT_FAULT: u8 = 4;
+
+const EXIT_CODES: &str = "Exit codes: 0 done, 1 the node failed, 2 wrong usage, 3 refused (state folder, sandbox, \
+                          compiler, invite, settings), 4 the task does not hold together (check-task).";
+
+/// Runs candidates for a Muster coordinator: compiles, checks and times them, confined, and signs what it found.
+#[derive(Debug, Parser)]
+#[command(name = "muster-node", version, after_help = EXIT_CODES)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Compile and run a task's reference and baseline here, and say whether a fake would pass.
+    #[command(after_help = CHECK_EXAMPLES)]
+    CheckTask(CheckTaskArguments),
+    /// Show the devices that this machine would offer.
+    #[command(after_help = DEVICES_EXAMPLES)]
+    Devices(DevicesArguments),
+    /// Applies the sandbox to itself and becomes the program that the node named; started by the node alone.
+    #[command(hide = true)]
+    SandboxLaunch,
+    /// Holds one candidate for the CPU device; started by the node alone.
+    #[command(hide = true)]
+    WorkerCpu { artefact: PathBuf, threads: u32 },
+}
+
+const CHECK_EXAMPLES: &str = "\
+Examples:
+  muster-node check-task tasks/matmul
+  muster-node check-task tasks/matmul/task.toml --json
+Exit codes: 0 the task holds together, 1 the check failed, 2 wrong usage, 3 the files are refused, 4 reference or
+baseline fail, or an output of zeros or an untouched one would pass.";
+
+const DEVICES_EXAMPLES: &str = "\
+Examples:
+  muster-node devices
+  muster-node devices --level cpu:x86-64-v2 --level cpu:x86-64-v3 --json";
+
+/// What all commands share.
+#[derive(Debug, Args)]
+pub(crate) struct DeviceArguments {
+    /// Architecture level of the CPU device, such as cpu:x86-64-v2; repeat it for several devices. Default: the
+    /// best that this machine runs.
+    #[arg(long = "level", value_name = "LEVEL")]
+    pub(crate) levels: Vec<Architecture>,
+    /// The C++ compiler. Default: g++, else clang++, from the usual folders.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) compiler: Option<PathBuf>,
+    /// Run candidates without Landlock and seccomp. For candidates that you trust; every record shows it.
+    #[arg(long)]
+    pub(crate) unsafe_no_sandbox: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckTaskArguments {
+    /// The task file, or a folder with a `task.toml`.
+    pub(crate) task: PathBuf,
+    /// Print the answer as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) devices: DeviceArguments,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DevicesArguments {
+    /// Print the descriptions as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) devices: DeviceArguments,
+}
+
+/// Prints the error, if there is one, and picks the exit code.
+pub(crate) fn exit(result: anyhow::Result<ExitCode>) -> ExitCode {
+    match result {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("muster-node: {error:#}");
+            ExitCode::from(if error.is::<Refusal>() { REFUSED } else { FAILED })
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! A task tried out before anybody relies on it: its own baseline plays the candidate, sealed cases included.
+
+use super::context::{Assignment, BlobFault, BlobSource, Context, Node};
+use super::fault::{Stop, cause};
+use super::rehearse;
+use crate::backend::Failure;
+use crate::inventory::{Offer, Wish};
+use crate::machine_lock::MachineLock;
+use crate::measure::clock::SystemClock;
+use fleet_config::config::LoadedTask;
+use fleet_config::domain::canonical::{CanonicalError, Document};
+use fleet_config::domain::{
+    Architecture, BlobRef, Candidate, CellId, Digest, Fence, MeasurementPolicy, Milliseconds, Nonce, Outcome,
+    Provenance, Seed, SubmissionId, Task,
+};
+use fleet_config::identity::SecretKey;
+use ledger::entry::predicate::CaseEvidence;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::Path;
+use zeroize::Zeroizing;
+
+/// Seeds of the draws: any do, and fixed ones make the check repeatable.
+const SEEDS: [Seed; 2] = [Seed(1), Seed(2)];
+
+/// How long compiler and device may take in all, whatever the task's own limits allow beyond.
+const PATIENCE: Milliseconds = Milliseconds(600_000);
+
+/// Longest part of a log that is shown.
+const LOG_MAX: usize = 64 << 10;
+
+/// What was found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Rehearsal {
+    pub task: String,
+    pub architecture: Architecture,
+    /// `ok`, or the first fault of reference, baseline or task.
+    pub outcome: Outcome,
+    /// Cases that passed, each once.
+    pub cases: Vec<String>,
+    pub warnings: Vec<String>,
+    pub log: Option<String>,
+}
+
+/// Why nothing was found out.
+#[derive(Debug, thiserror::Error)]
+pub enum RehearsalError {
+    #[error(transparent)]
+    Canonical(#[from] CanonicalError),
+    #[error("the check was cancelled")]
+    Cancelled,
+}
+
+/// Compiles and runs `loaded` on the device of `offer`.
+pub fn rehearse_task(
+    loaded: LoadedTask,
+    offer: &Offer,
+    wish: &Wish,
+    folder: &Path,
+) -> Result<Rehearsal, RehearsalError> {
+    let LoadedTask { mut task, blobs, holdout, warnings } = loaded;
+    let name = task.name.clone();
+    let first_sealed = task.cases.len();
+    if let Some(section) = holdout {
+        task.cases.extend(section.cases);
+    }
+    let sealed: Vec<String> = task.cases[first_sealed..].iter().map(|case| case.name.clone()).collect();
+    let mut shelf = Shelf(blobs.into_iter().map(|(blob, bytes)| (blob.blake3, bytes)).collect());
+    let assignment = assignment(&task, offer, &mut shelf)?;
+    let node = Node {
+        key: SecretKey::from_seed(&Zeroizing::new([0; 32])),
+        harness: wish.harness.clone(),
+        sandbox: wish.confinement.level().as_str().to_owned(),
+        confinement: wish.confinement,
+    };
+    let context = Context {
+        assignment: &assignment,
+        origin: "",
+        node: &node,
+        device: &offer.description,
+        backend: offer.backend.as_ref(),
+        blobs: &shelf,
+        machine: &MachineLock::of_this_machine(),
+        clock: &SystemClock,
+        folder,
+        progress: &|_, _| {},
+        cancelled: &|| false,
+    };
+    let mut rehearsal = Rehearsal {
+        task: name,
+        architecture: offer.description.architecture.clone(),
+        outcome: Outcome::ok(),
+        cases: Vec::new(),
+        warnings: warnings.iter().map(ToString::to_string).collect(),
+        log: None,
+    };
+    match rehearse(&context) {
+        Ok(evidence) => judge(&mut rehearsal, &evidence, &sealed),
+        Err(Stop::Cancelled) => return Err(RehearsalError::Cancelled),
+        Err(Stop::Failed(Failure { outcome, log })) => {
+            rehearsal.outcome = *outcome;
+            let case = rehearsal.outcome.cause.as_ref().and_then(|cause| cause.case.as_ref());
+            if case.is_some_and(|case| sealed.contains(case)) {
+                // What is sealed shows in no message, since messages get pasted.
+                let code = rehearsal.outcome.cause.take().map(|cause| cause.code).unwrap_or_default();
+                rehearsal.outcome.cause = Some(cause(&code, "a sealed case fails"));
+            } else {
+                rehearsal.log = log.map(|mut log| {
+                    log.truncate(LOG_MAX);
+                    String::from_utf8_lossy(&log).into_owned()
+                });
+            }
+        }
+    }
+    Ok(rehearsal)
+}
+
+fn judge(rehearsal: &mut Rehearsal, evidence: &[CaseEvidence], sealed: &[String]) {
+    let mut expected: BTreeMap<&str, Vec<&BTreeMap<String, Digest>>> = BTreeMap::new();
+    for case in evidence {
+        expected.entry(&case.case).or_default().push(&case.expected);
+    }
+    for (name, draws) in expected {
+        // Names of sealed cases stay out of what may be pasted anywhere.
+        let shown = if sealed.iter().any(|sealed| sealed == name) { "a sealed case" } else { name };
+        rehearsal.cases.push(shown.to_owned());
+        if draws.len() > 1 && draws.windows(2).all(|pair| pair[0] == pair[1]) {
+            rehearsal.warnings.push(format!(
+                "{shown}: the expected output is the same for every draw; a candidate could hold it as a constant"
+            ));
+        }
+    }
+}
+
+fn assignment(task: &Task, offer: &Offer, shelf: &mut Shelf) -> Result<Assignment, CanonicalError> {
+    let candidate = Candidate {
+        format: Candidate::FORMAT.to_owned(),
+        name: "baseline".to_owned(),
+        source: task.baseline.source.clone(),
+        plan: None,
+        family: None,
+        provenance: Provenance::default(),
+        licence: String::new(),
+    };
+    Ok(Assignment {
+        submission: SubmissionId([0; 32]),
+        cell: CellId([0; 32]),
+        fence: Fence(0),
+        task: shelf.put(task.document()?),
+        candidate: shelf.put(candidate.document()?),
+        policy: shelf.put(MeasurementPolicy::cpu_paired().document()?),
+        device: offer.description.id.clone(),
+        nonce: Nonce([0; 32]),
+        seeds: SEEDS.to_vec(),
+        compile: PATIENCE,
+        run: PATIENCE,
+        queued: Milliseconds(0),
+    })
+}
+
+/// The blobs of one task, in memory.
+struct Shelf(BTreeMap<Digest, Vec<u8>>);
+
+impl Shelf {
+    fn put(&mut self, document: Document) -> BlobRef {
+        self.0.insert(document.blob.blake3, document.bytes);
+        document.blob
+    }
+}
+
+impl BlobSource for Shelf {
+    fn fetch(&self, blob: &BlobRef) -> Result<Vec<u8>, BlobFault> {
+        let missing = || BlobFault {
+            blob: blob.blake3,
+            size: blob.size,
+            cause: "the task file does not name it".to_owned(),
+        };
+        self.0.get(&blob.blake3).cloned().ok_or_else(missing)
+    }
+}

@@ -1,0 +1,128 @@
+//! Runs attempts for the session: one at a time per device, each in a folder of its own that goes with it.
+
+use super::context::{Assignment, BlobSource, Context, Machine, Node};
+use super::{AttemptError, FinishedAttempt, attempt};
+use crate::inventory::Offer;
+use crate::measure::clock::Clock;
+use fleet_config::domain::{DeviceId, Stage};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, TryLockError};
+
+/// Why an attempt was not begun or has no result. None of these is a candidate's fault.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    #[error("this node has no device {0}")]
+    UnknownDevice(DeviceId),
+    #[error("the device {0} is working on another attempt")]
+    Busy(DeviceId),
+    #[error("the job folder {path} cannot be made: {source}")]
+    Folder { path: PathBuf, source: std::io::Error },
+    #[error(transparent)]
+    Attempt(#[from] AttemptError),
+}
+
+impl RunError {
+    /// Stable code for the coordinator.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::UnknownDevice(_) => "node/unknown-device",
+            Self::Busy(_) => "node/device-busy",
+            Self::Folder { .. } => "node/job-folder",
+            Self::Attempt(AttemptError::Cancelled) => "node/cancelled",
+            Self::Attempt(AttemptError::Unprepared(_)) => "node/missing-blob",
+            Self::Attempt(AttemptError::Sign(_)) => "node/sign",
+        }
+    }
+}
+
+struct Slot {
+    offer: Offer,
+    busy: Mutex<()>,
+}
+
+/// The devices of this node and what their attempts share.
+pub struct Runner {
+    slots: BTreeMap<DeviceId, Slot>,
+    node: Node,
+    machine: Box<dyn Machine>,
+    clock: Box<dyn Clock>,
+    /// Job folders are made in here.
+    jobs: PathBuf,
+}
+
+/// What one attempt talks to.
+#[derive(Clone, Copy)]
+pub struct Caller<'a> {
+    /// Origin of the ledger that granted the attempt.
+    pub origin: &'a str,
+    pub blobs: &'a dyn BlobSource,
+    pub progress: &'a dyn Fn(Stage, &str),
+    pub cancelled: &'a dyn Fn() -> bool,
+}
+
+impl Runner {
+    /// A runner over `offers` whose job folders lie in `jobs`.
+    pub fn new(
+        offers: Vec<Offer>,
+        node: Node,
+        machine: Box<dyn Machine>,
+        clock: Box<dyn Clock>,
+        jobs: PathBuf,
+    ) -> Self {
+        let slot = |offer: Offer| (offer.description.id.clone(), Slot { offer, busy: Mutex::new(()) });
+        Self { slots: offers.into_iter().map(slot).collect(), node, machine, clock, jobs }
+    }
+
+    /// Runs `assignment` to its signed result. Blocks; call it on a blocking thread.
+    pub fn run(&self, assignment: &Assignment, caller: Caller<'_>) -> Result<FinishedAttempt, RunError> {
+        let device = &assignment.device;
+        let slot = self.slots.get(device).ok_or_else(|| RunError::UnknownDevice(device.clone()))?;
+        let _busy = match slot.busy.try_lock() {
+            Ok(guard) => guard,
+            // A panic in an earlier attempt was caught inside it; the lock guards no data.
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return Err(RunError::Busy(device.clone())),
+        };
+        let folder = JobFolder::make(self.jobs.join(assignment.fence.to_string()))?;
+        let context = Context {
+            assignment,
+            origin: caller.origin,
+            node: &self.node,
+            device: &slot.offer.description,
+            backend: slot.offer.backend.as_ref(),
+            blobs: caller.blobs,
+            machine: self.machine.as_ref(),
+            clock: self.clock.as_ref(),
+            folder: folder.path(),
+            progress: caller.progress,
+            cancelled: caller.cancelled,
+        };
+        Ok(attempt(&context)?)
+    }
+}
+
+/// Removed with everything in it when the attempt ends.
+struct JobFolder(PathBuf);
+
+impl JobFolder {
+    fn make(path: PathBuf) -> Result<Self, RunError> {
+        let failed = |source| RunError::Folder { path: path.clone(), source };
+        if path.exists() {
+            std::fs::remove_dir_all(&path).map_err(failed)?;
+        }
+        std::fs::create_dir_all(&path).map_err(failed)?;
+        Ok(Self(path))
+    }
+    fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for JobFolder {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.0) {
+            tracing::warn!(folder = %self.0.display(), %error, "a job folder stays behind until the next start");
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Whole attempts on this machine's CPU device: the sample task with its candidates, and the conformance suite.
+#![expect(clippy::unwrap_used, reason = "a test's helper fails the test by panicking")]
+
+use agent_node::backend::conformance::{Bed, Verdict, check};
+use agent_node::harness::harness;
+use agent_node::inventory::{Offer, Wish, cpu_offers};
+use agent_node::job::attempt;
+use agent_node::job::context::{Assignment, BlobFault, BlobSource, Context, Node};
+use agent_node::machine_lock::MachineLock;
+use agent_node::measure::clock::SystemClock;
+use agent_node::sandbox::{Confinement, set_launcher};
+use fleet_config::config::{LoadedTask, load};
+use fleet_config::domain::{
+    Blame, BlobRef, CellId, Digest, Fence, MeasurementPolicy, Milliseconds, Nonce, Seed, Stage, Status,
+    SubmissionId,
+};
+use fleet_config::identity::SecretKey;
+use ledger::entry::predicate::ResultRecord;
+use ledger::entry::{Body, Entry, decode_samples};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use tempfile::TempDir;
+use zeroize::Zeroizing;
+
+/// Timing tests and each other's compilers would disturb: one at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// A node's devices in a folder that goes away.
+struct Place {
+    folder: TempDir,
+    offer: Offer,
+}
+
+impl Place {
+    fn new() -> Self {
+        set_launcher(PathBuf::from(env!("CARGO_BIN_EXE_muster-node")));
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        let wish = Wish {
+            levels: Vec::new(),
+            compiler: None,
+            confinement: Confinement::Required,
+            node_key: [1; 32],
+            harness: harness().unwrap(),
+            cache: root.join("cache"),
+            folder: root.join("ask"),
+        };
+        let offer = cpu_offers(&wish).unwrap().remove(0);
+        Self { folder, offer }
+    }
+    fn subfolder(&self, name: &str) -> PathBuf {
+        let path = self.folder.path().canonicalize().unwrap().join(name);
+        std::fs::create_dir_all(&path).unwrap();
+        path
+    }
+}
+
+struct Shelf(BTreeMap<Digest, Vec<u8>>);
+
+impl Shelf {
+    fn put(&mut self, bytes: Vec<u8>) -> BlobRef {
+        let blob = BlobRef::of(&bytes);
+        self.0.insert(blob.blake3, bytes);
+        blob
+    }
+}
+
+impl BlobSource for Shelf {
+    fn fetch(&self, blob: &BlobRef) -> Result<Vec<u8>, BlobFault> {
+        Ok(self.0[&blob.blake3].clone())
+    }
+}
+
+fn sample() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/sample")
+}
+
+/// Few pairs: these tests ask what the verdict is, not how precise a time is.
+fn policy() -> MeasurementPolicy {
+    MeasurementPolicy {
+        name: "test-paired/1".to_owned(),
+        pairs_min: 4,
+        pairs_max: 6,
+        budget: Milliseconds(300),
+        ..MeasurementPolicy::cpu_paired()
+    }
+}
+
+fn run(place: &Place, candidate: &str) -> ResultRecord {
+    let LoadedTask { task, blobs, .. } = load::task(&sample().join("task.toml"), &[0; 32]).unwrap();
+    let path = sample().join("candidates").join(candidate);
+    let loaded = load::candidates(&path, &task.entry, task.limits.source).unwrap().remove(0);
+    let mut shelf = Shelf(BTreeMap::new());
+    for (_, bytes) in blobs.into_iter().chain(loaded.blobs) {
+        shelf.put(bytes);
+    }
+    let assignment = Assignment {
+        submission: SubmissionId([1; 32]),
+        cell: CellId([2; 32]),
+        fence: Fence(3),
+        task: shelf.put(task.document().unwrap().bytes),
+        candidate: shelf.put(loaded.candidate.document().unwrap().bytes),
+        policy: shelf.put(policy().document().unwrap().bytes),
+        device: place.offer.description.id.clone(),
+        nonce: Nonce([4; 32]),
+        seeds: vec![Seed(5), Seed(6)],
+        compile: Milliseconds(60_000),
+        run: Milliseconds(120_000),
+        queued: Milliseconds(0),
+    };
+    let node = Node {
+        key: SecretKey::from_seed(&Zeroizing::new([7; 32])),
+        harness: harness().unwrap(),
+        sandbox: "kernel".to_owned(),
+        confinement: Confinement::Required,
+    };
+    let folder = place.subfolder(&format!("job-{candidate}"));
+    let locks = place.subfolder("locks");
+    let context = Context {
+        assignment: &assignment,
+        origin: "muster.invalid/0123456789abcdef",
+        node: &node,
+        device: &place.offer.description,
+        backend: place.offer.backend.as_ref(),
+        blobs: &shelf,
+        machine: &MachineLock::at(locks),
+        clock: &SystemClock,
+        folder: &folder,
+        progress: &|_, _| {},
+        cancelled: &|| false,
+    };
+    let finished = attempt(&context).unwrap();
+    let Body::Result(record) = Entry::read(&finished.envelope).unwrap().body else { panic!("no result") };
+    for named in record.blobs() {
+        assert!(finished.blobs.iter().any(|(blob, bytes)| *blob == named && BlobRef::of(bytes) == named));
+    }
+    for timing in &record.timings {
+        let bytes = &finished.blobs.iter().find(|(blob, _)| *blob == timing.samples).unwrap().1;
+        assert!(decode_samples(bytes).unwrap().baseline.len() >= 4);
+    }
+    *record
+}
+
+#[test]
+fn the_cpu_device_passes_the_conformance_suite() {
+    let _alone = ALONE.lock();
+    let place = Place::new();
+    let folder = place.subfolder("conformance");
+    let bed = Bed {
+        backend: place.offer.backend.as_ref(),
+        device: &place.offer.description,
+        folder: &folder,
+        confinement: Confinement::Required,
+    };
+    let findings = check(&bed);
+    let bad: Vec<_> = findings.iter().filter(|finding| finding.verdict != Verdict::Passed).collect();
+    assert!(bad.is_empty(), "{bad:#?}");
+}
+
+#[test]
+fn good_candidates_of_the_sample_are_ok_and_timed_on_both_cases() {
+    let _alone = ALONE.lock();
+    let place = Place::new();
+    for candidate in ["tiled.cu", "vectorised.cu", "slower.cu"] {
+        let record = run(&place, candidate);
+        assert_eq!(record.outcome.status, Status::Ok, "{candidate}: {:?}", record.outcome);
+        let cases: Vec<&str> = record.timings.iter().map(|timing| timing.case.as_str()).collect();
+        assert_eq!(cases, ["square", "oblong"]);
+        assert!(record.evidence.is_some() && record.build.is_some());
+        assert_eq!(record.sandbox, "kernel");
+    }
+}
+
+#[test]
+fn bad_candidates_of_the_sample_are_told_what_is_wrong() {
+    let _alone = ALONE.lock();
+    let place = Place::new();
+    for (candidate, status, stage) in [
+        ("odd-size-bug.cu", Status::WrongResult, Stage::Validate),
+        ("overrun.cu", Status::ContractViolation, Stage::Validate),
+        ("syntax-error.cu", Status::CompileError, Stage::Compile),
+    ] {
+        let record = run(&place, candidate);
+        let outcome = &record.outcome;
+        assert_eq!((outcome.status, outcome.stage), (status, stage), "{candidate}: {outcome:?}");
+        assert_eq!(outcome.blame, Blame::Candidate);
+        assert!(record.timings.is_empty());
+        let cause = outcome.cause.as_ref().unwrap();
+        match status {
+            Status::WrongResult => assert_eq!(cause.case.as_deref(), Some("odd")),
+            Status::ContractViolation => assert_eq!(cause.memory.as_ref().unwrap().buffer, "c"),
+            _ => assert!(cause.source.as_ref().unwrap().line > 0),
+        }
+    }
+}
