@@ -6,8 +6,8 @@
 use super::fact::{Fact, Terms};
 use super::input::{EndReason, RequestId, SessionId};
 use fleet_config::domain::{
-    CandidateId, CellId, DeviceClass, DeviceId, Fence, LeafIndex, NodeId, Nonce, PolicyId, Seed, Stage,
-    Status, SubmissionId, TaskId,
+    CandidateId, CellId, DeviceClass, DeviceId, Fence, LeafIndex, Milliseconds, NodeId, Nonce, PolicyId,
+    Seed, Stage, Status, SubmissionId, TaskId,
 };
 use fleet_config::refusal::Refusal;
 
@@ -67,6 +67,8 @@ pub struct Grant {
     /// 1 for the first try.
     pub attempt: u32,
     pub terms: Terms,
+    /// How long the cell waited for this lease, as far as this run of the coordinator knows.
+    pub waited: Milliseconds,
 }
 
 /// Why an attempt is lost; all of them are the fleet's fault.

@@ -60,11 +60,20 @@ pub(super) struct Lease {
     pub(super) phase: LeasePhase,
     pub(super) occupancy: Occupancy,
     pub(super) stage: Option<Stage>,
+    /// How long the cell had waited in its queue; zero after a restart, since waiting is no durable fact.
+    pub(super) waited: Duration,
 }
 
 impl Lease {
     pub(super) fn new(grant: LeaseGrant, attempt: u32) -> Self {
-        Self { grant, attempt, phase: LeasePhase::Granted, occupancy: Occupancy::Untouched, stage: None }
+        Self {
+            grant,
+            attempt,
+            phase: LeasePhase::Granted,
+            occupancy: Occupancy::Untouched,
+            stage: None,
+            waited: Duration::ZERO,
+        }
     }
 
     /// Moves on, checked.

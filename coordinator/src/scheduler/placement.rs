@@ -9,7 +9,7 @@ use super::limits::GRANTS_PER_STEP_MAX;
 use super::node::Slot;
 use super::queue::FreeDevice;
 use super::timer::Timer;
-use fleet_config::domain::{CellId, DeviceClass, DeviceId, Fence, NodeId};
+use fleet_config::domain::{CellId, DeviceClass, DeviceId, Fence, Milliseconds, NodeId};
 use std::time::Duration;
 
 impl Scheduler {
@@ -75,6 +75,13 @@ impl Scheduler {
         if let (CellState::Queued { since }, Some(budget)) = (row.state, submission.terms.queue) {
             self.timers.remove(&(since + budget.duration(), Timer::QueueBudget(cell)));
         }
+        let waited = match row.state {
+            CellState::Queued { since } => now.saturating_sub(since),
+            CellState::Backoff { .. }
+            | CellState::Leased { .. }
+            | CellState::Ending { .. }
+            | CellState::Finished { .. } => Duration::ZERO,
+        };
         let fence = Fence(self.next_sequence);
         let (nonce, seeds) = draw(submission.entropy, cell, fence, submission.terms.seeds);
         self.persist(Fact::LeaseGranted(LeaseGrant { fence, cell, node, device, nonce, seeds }), out);
@@ -82,6 +89,9 @@ impl Scheduler {
             node.granted += 1;
         }
         self.refresh_node(node);
+        if let Some(lease) = self.leases.get_mut(&fence) {
+            lease.waited = waited;
+        }
         debug_assert!(now >= self.now, "time runs forward");
         self.describe(fence)
     }
@@ -106,6 +116,7 @@ impl Scheduler {
             seeds,
             attempt: lease.attempt,
             terms: submission.terms,
+            waited: Milliseconds(u64::try_from(lease.waited.as_millis()).unwrap_or(u64::MAX)),
         })
     }
 

@@ -127,6 +127,22 @@ pub enum Stage {
 }
 
 impl Stage {
+    /// Every stage in the order of a life.
+    pub const ALL: [Self; 8] = [
+        Self::Submit,
+        Self::Queue,
+        Self::Prepare,
+        Self::Compile,
+        Self::Validate,
+        Self::Time,
+        Self::Sign,
+        Self::Record,
+    ];
+
+    /// The stage of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|stage| stage.name() == name)
+    }
     /// The word used in records and progress lines.
     pub fn name(self) -> &'static str {
         match self {

@@ -26,6 +26,6 @@ pub mod wal;
 pub mod writer;
 
 pub use checkpoint::Checkpoint;
-pub use note::{LogSigner, VerifierKey};
+pub use note::{KeyError, LogSigner, VerifierKey};
 pub use reader::{LogReader, ReadError};
 pub use writer::{AppendError, LogWriter, OpenError, OpenReport};
