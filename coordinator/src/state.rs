@@ -67,36 +67,39 @@ impl Layout {
     }
 }
 
+/// Makes sure that `folder` is a state folder of this version: makes it if it is absent or empty.
+pub fn prepare(folder: &Path) -> Result<(), Refusal> {
+    let place = folder.display().to_string();
+    make_folder(folder).map_err(|error| io(&place, &error))?;
+    let version = folder.join("version");
+    match std::fs::read_to_string(&version) {
+        Ok(text) if text == VERSION => Ok(()),
+        Ok(_) => Err(Refusal::new(
+            "state/version",
+            version.display().to_string(),
+            "this folder was written by another version or is damaged",
+            "use the version that wrote it, or another --state folder",
+        )),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let strangers = std::fs::read_dir(folder).map_err(|error| io(&place, &error))?;
+            if strangers.count() > 0 {
+                return Err(Refusal::new(
+                    "state/not-a-state-folder",
+                    place,
+                    "the folder is not empty and holds no Muster state",
+                    "name an empty or new folder with --state",
+                ));
+            }
+            write_private(&version, VERSION.as_bytes()).map_err(|error| io(&place, &error))
+        }
+        Err(error) => Err(io(&version.display().to_string(), &error)),
+    }
+}
+
 impl State {
     /// Opens the folder, makes it if it is absent or empty, and takes its lock.
     pub fn open(folder: &Path) -> Result<Self, Refusal> {
-        let place = folder.display().to_string();
-        make_folder(folder).map_err(|error| io(&place, &error))?;
-        let version = folder.join("version");
-        match std::fs::read_to_string(&version) {
-            Ok(text) if text == VERSION => {}
-            Ok(_) => {
-                return Err(Refusal::new(
-                    "state/version",
-                    version.display().to_string(),
-                    "this folder was written by another version or is damaged",
-                    "use the version that wrote it, or another --state folder",
-                ));
-            }
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                let strangers = std::fs::read_dir(folder).map_err(|error| io(&place, &error))?;
-                if strangers.count() > 0 {
-                    return Err(Refusal::new(
-                        "state/not-a-state-folder",
-                        place,
-                        "the folder is not empty and holds no Muster state",
-                        "name an empty or new folder with --state",
-                    ));
-                }
-                write_private(&version, VERSION.as_bytes()).map_err(|error| io(&place, &error))?;
-            }
-            Err(error) => return Err(io(&version.display().to_string(), &error)),
-        }
+        prepare(folder)?;
         let lock = lock(folder)?;
         let layout = Layout::of(folder);
         for part in [layout.keys(), layout.sealed()] {

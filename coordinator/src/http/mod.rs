@@ -1,1 +1,27 @@
-//! The HTTP API.
+//! The HTTP API on the Unix socket of the state folder: JSON in, JSON out, errors as refusals.
+//!
+//! | method and path | body | answer |
+//! | --- | --- | --- |
+//! | GET `/v1/summary` | | totals, origin, verifier key, process |
+//! | PUT `/v1/blobs` | bytes | `BlobRef` |
+//! | POST `/v1/tasks` | [`body::TaskBody`] | [`body::TaskView`] |
+//! | GET `/v1/tasks`, `/v1/tasks/{id}` | | [`body::TaskView`] |
+//! | POST `/v1/submissions` | [`body::SubmitBody`] | [`body::Receipt`] |
+//! | GET `/v1/submissions/{id}` | | cells |
+//! | GET `/v1/submissions/{id}/events?after=N` | | server-sent events, resumable |
+//! | POST `/v1/submissions/{id}/cancel` | | what was cancelled |
+//! | GET `/v1/nodes` | | nodes with devices |
+//! | POST `/v1/nodes/{id}/drain` | [`body::DrainBody`] | what still runs |
+//! | POST `/v1/invites` | [`body::InviteBody`] | the invite text, shown once |
+//! | POST `/v1/checkpoint` | | the checkpoint, after integrating all that is committed |
+//! | POST `/v1/stop` | | the coordinator stops |
+
+pub mod body;
+mod error;
+mod events;
+mod nodes;
+mod serve;
+mod submissions;
+mod tasks;
+
+pub use serve::{router, serve};

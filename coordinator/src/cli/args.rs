@@ -1,0 +1,230 @@
+//! Argument types of the command line, with help that shows examples.
+
+use clap::{Args, Parser, Subcommand};
+use fleet_config::refusal::Refusal;
+use std::path::PathBuf;
+
+/// Muster puts candidate GPU kernels to the test on a fleet and keeps the verdicts in a ledger that anybody can
+/// check.
+#[derive(Debug, Parser)]
+#[command(
+    name = "muster",
+    version,
+    max_term_width = 110,
+    after_help = "\
+Examples:
+  muster up                                  start a coordinator and this machine's CPU device
+  muster task add scripts/sample             add the sample task
+  muster submit matmul-f32 scripts/sample/candidates/*.cu --on cpu:x86-64-v3 --wait
+  muster rank matmul-f32               the ranking, from the ledger
+  muster ledger verify                       check everything, trusting the verifier key alone
+  muster down
+
+Exit codes: 0 done, 1 refused, 2 wrong usage, 3 no coordinator answers, 4 the ledger does not verify,
+5 a waited-for cell ended without a verdict."
+)]
+pub(super) struct Cli {
+    /// State folder of the coordinator [default: $MUSTER_STATE, else the XDG data folder]
+    #[arg(long, global = true, env = "MUSTER_STATE", value_name = "DIR")]
+    pub state: Option<PathBuf>,
+    /// Print JSON on standard output
+    #[arg(long, global = true)]
+    pub json: bool,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Start a coordinator and a node for this machine's devices
+    Up(UpArgs),
+    /// Stop what `up` started
+    Down,
+    /// Make, check, add and show tasks
+    #[command(subcommand)]
+    Task(TaskCommand),
+    /// Submit candidates of a task to device classes
+    Submit(SubmitArgs),
+    /// How a submission, or the whole fleet, stands
+    Status(StatusArgs),
+    /// The ranking of a task, from the ledger (no coordinator needed)
+    Rank(RankArgs),
+    /// One record with its evidence, from the ledger (no coordinator needed)
+    Show(ShowArgs),
+    /// List, invite and drain nodes
+    #[command(subcommand)]
+    Node(NodeCommand),
+    /// Verify and read the ledger (no coordinator needed)
+    #[command(subcommand)]
+    Ledger(LedgerCommand),
+    /// What this machine has and lacks, and what to do about it
+    Doctor,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  muster up --level cpu:x86-64-v2 --level cpu:x86-64-v3")]
+pub(super) struct UpArgs {
+    /// Address that nodes connect to over QUIC; port 0 picks a free one
+    #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS")]
+    pub listen: std::net::SocketAddr,
+    /// Level of the CPU device, one node each; the machine's best one when not given
+    #[arg(long, value_name = "ARCHITECTURE")]
+    pub level: Vec<String>,
+    /// Start the coordinator alone
+    #[arg(long)]
+    pub no_node: bool,
+    /// Let the node run without a sandbox: every record will show it
+    #[arg(long)]
+    pub unsafe_no_sandbox: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum TaskCommand {
+    /// Scaffold a task file from a signature and two kernels
+    #[command(
+        after_help = "Example:\n  muster task new saxpy --signature 'extern \"C\" __global__ void saxpy(float a, const float* x, float* y, int n)' \\\n    --reference reference.cu --initial-kernel baseline.cu"
+    )]
+    New {
+        /// Folder of the new task
+        folder: PathBuf,
+        /// The exact declaration of the entry
+        #[arg(long)]
+        signature: String,
+        /// The trusted kernel
+        #[arg(long, value_name = "FILE")]
+        reference: PathBuf,
+        /// The kernel that candidates are timed against
+        #[arg(long, value_name = "FILE")]
+        initial_kernel: PathBuf,
+    },
+    /// Check a task folder; refuses what would make its results worthless
+    Lint {
+        folder: PathBuf,
+        /// Only what needs no compiler
+        #[arg(long)]
+        no_run: bool,
+    },
+    /// Add a task to the ledger and seal its holdouts
+    Add { folder: PathBuf },
+    /// Show one task
+    Show {
+        /// Name, id or prefix of the id
+        task: String,
+    },
+    /// List the tasks in the ledger
+    List,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  muster submit matmul-f32 tiled.cu --on cpu:x86-64-v3 --wait\n  muster submit matmul-f32 candidates/*.cu --on cpu:x86-64-v2,cpu:x86-64-v3 --fresh --json"
+)]
+pub(super) struct SubmitArgs {
+    /// Name, id or prefix of the id of the task
+    pub task: String,
+    /// Candidate sources; NAME.toml beside NAME.cu may give author, licence and launch
+    #[arg(required = true)]
+    pub candidates: Vec<PathBuf>,
+    /// Device classes; every class of the fleet when not given
+    #[arg(long, value_delimiter = ',', value_name = "CLASS,…")]
+    pub on: Vec<String>,
+    /// Wait for the verdicts and show progress
+    #[arg(long)]
+    pub wait: bool,
+    /// Measure anew even where the ledger knows the answer
+    #[arg(long)]
+    pub fresh: bool,
+    /// Measurement policy by name
+    #[arg(long)]
+    pub policy: Option<String>,
+    /// Idempotency key
+    #[arg(long)]
+    pub nonce: Option<String>,
+    /// Write the signed receipt to this file
+    #[arg(long, value_name = "FILE")]
+    pub receipt: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct StatusArgs {
+    /// Submission id; the whole fleet when not given
+    pub submission: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RankArgs {
+    /// Name, id or prefix of the id of the task
+    pub task: String,
+    /// As the ledger stood at this size
+    #[arg(long, value_name = "SIZE")]
+    pub as_of: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ShowArgs {
+    /// Record id, a unique prefix of at least eight digits, or a leaf index
+    pub record: String,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum NodeCommand {
+    /// List the nodes with their devices
+    List,
+    /// Make an invite; its text is shown once: pipe it into `muster-node run --invite-file -`
+    Invite {
+        /// Life of the invite in seconds
+        #[arg(long, default_value_t = 3600)]
+        valid: u64,
+        /// How many different nodes may use it
+        #[arg(long, default_value_t = 1)]
+        uses: u32,
+        /// Devices of the node must belong to this class
+        #[arg(long)]
+        class: Option<String>,
+    },
+    /// Let a node finish what it runs and take no more
+    Drain {
+        /// Name, id or prefix of the id
+        node: String,
+        /// Take work again instead
+        #[arg(long)]
+        resume: bool,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum LedgerCommand {
+    /// Check bundles, tiles, checkpoint, WAL tail, signatures, signers and blobs
+    Verify {
+        /// Verifier key to trust [default: the one in the state folder]
+        #[arg(long)]
+        vkey: Option<String>,
+        /// A ledger folder other than the state folder's
+        #[arg(long, value_name = "DIR")]
+        folder: Option<PathBuf>,
+    },
+    /// Print the C2SP verifier key of the log
+    Vkey,
+    /// Print every key that may sign entries: key id and public key, in hex
+    Signers,
+    /// Print the newest checkpoint; with a coordinator running, after integrating all that is committed
+    Checkpoint,
+}
+
+/// The state folder: as given, else in the XDG data folder.
+pub(super) fn state_folder(given: Option<PathBuf>) -> Result<PathBuf, Refusal> {
+    if let Some(folder) = given {
+        return Ok(folder);
+    }
+    let data = std::env::var_os("XDG_DATA_HOME").filter(|path| !path.is_empty()).map(PathBuf::from);
+    let home = std::env::var_os("HOME").filter(|path| !path.is_empty()).map(PathBuf::from);
+    let folder = data.or_else(|| home.map(|home| home.join(".local/share")));
+    folder.map(|folder| folder.join("muster")).ok_or_else(|| {
+        Refusal::new(
+            "state/no-home",
+            "",
+            "neither HOME nor XDG_DATA_HOME is set",
+            "name a folder with --state",
+        )
+    })
+}

@@ -1,0 +1,11 @@
+//! One file for each subcommand.
+
+pub(super) mod doctor;
+pub(super) mod ledger;
+pub(super) mod node;
+pub(super) mod rank;
+pub(super) mod show;
+pub(super) mod status;
+pub(super) mod submit;
+pub(super) mod task;
+pub(super) mod up;

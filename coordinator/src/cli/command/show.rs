@@ -1,0 +1,83 @@
+//! `muster show`: one record with its envelope's facts and its evidence.
+
+use crate::cli::args::ShowArgs;
+use crate::cli::reading::Reading;
+use crate::cli::{Context, Ending};
+use fleet_config::domain::{Digest, LeafIndex};
+use fleet_config::refusal::Refusal;
+use ledger::entry::{Body, Entry, Envelope};
+use serde_json::{Value, json};
+
+/// Fewest digits of a record id that may stand for it.
+const PREFIX_MIN: usize = 8;
+
+/// Runs the subcommand.
+pub(crate) fn run(context: &Context, args: &ShowArgs) -> Result<Ending, Refusal> {
+    let reading = Reading::open(&context.state)?;
+    let (leaf, bytes) = find(&reading, &args.record)?;
+    let entry = Entry::read(&bytes).map_err(|error| {
+        Refusal::new("show/entry", leaf.to_string(), error.to_string(), "run `muster ledger verify`")
+    })?;
+    let envelope = Envelope::parse(&bytes).map_err(|error| {
+        Refusal::new("show/entry", leaf.to_string(), error.to_string(), "run `muster ledger verify`")
+    })?;
+    let statement: Value = serde_json::from_slice(&envelope.payload).unwrap_or(Value::Null);
+    let mut shown = json!({
+        "leaf": leaf.0,
+        "record": entry.record.to_string(),
+        "keyid": envelope.key_id,
+        "statement": statement,
+    });
+    if let Body::Result(result) = &entry.body {
+        let document = |digest: &Digest| -> Value {
+            reading.blob(digest).and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or(Value::Null)
+        };
+        let log = result.outcome.log.and_then(|log| reading.blob(&log.blake3));
+        shown["environment"] = document(&result.environment.blake3);
+        shown["volatile"] = document(&result.volatile.blake3);
+        shown["evidence"] = result.evidence.map_or(Value::Null, |evidence| document(&evidence.blake3));
+        shown["log"] = log.map_or(Value::Null, |bytes| Value::String(printable(&bytes)));
+        shown["candidate"] = document(&Digest(result.candidate.0));
+    }
+    context.output.print(&shown, |shown| serde_json::to_string_pretty(shown).unwrap_or_default());
+    Ok(Ending::Done)
+}
+
+/// The entry that `text` names: a leaf index, a record id, or a unique prefix of one.
+fn find(reading: &Reading, text: &str) -> Result<(LeafIndex, Vec<u8>), Refusal> {
+    let unknown = |cause: String| {
+        Refusal::new(
+            "show/unknown",
+            text.chars().take(80).collect::<String>(),
+            cause,
+            "see `muster rank` for records and leaves",
+        )
+    };
+    let size = reading.log.size();
+    if text.len() < PREFIX_MIN
+        && let Ok(index) = text.parse::<u64>()
+    {
+        if index >= size {
+            return Err(unknown(format!("the ledger has {size} entries")));
+        }
+        let bytes = reading.log.entry(LeafIndex(index)).map_err(|error| unknown(error.to_string()))?;
+        return Ok((LeafIndex(index), bytes));
+    }
+    if text.len() < PREFIX_MIN {
+        return Err(unknown(format!("a record is named by at least {PREFIX_MIN} digits")));
+    }
+    let entries = reading.entries(size)?;
+    let named = |bytes: &[u8]| Envelope::parse(bytes).is_ok_and(|e| e.record().to_string().starts_with(text));
+    let mut matching = entries.into_iter().filter(|(_, bytes)| named(bytes));
+    let first = matching.next().ok_or_else(|| unknown("no record begins with these digits".to_owned()))?;
+    match matching.next() {
+        None => Ok(first),
+        Some(_) => Err(unknown("more than one record begins with these digits".to_owned())),
+    }
+}
+
+/// Captured output as text that cannot steer a terminal.
+fn printable(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c }).collect()
+}

@@ -1,0 +1,216 @@
+//! `muster up` and `muster down`: a coordinator and this machine's nodes as processes of their own.
+
+use crate::cli::args::UpArgs;
+use crate::cli::client::Client;
+use crate::cli::spawn;
+use crate::cli::{Context, Ending};
+use crate::driver::request::NodeView;
+use crate::http::body::{InviteBody, SummaryView, TextView};
+use crate::state::{Layout, io};
+use fleet_config::refusal::Refusal;
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long a coordinator may take to answer, and a node to join: both include a cold disk.
+const START: Duration = Duration::from_secs(30);
+
+/// How long a stopped process may take to leave.
+const LEAVE: Duration = Duration::from_secs(20);
+
+const PAUSE: Duration = Duration::from_millis(50);
+
+#[derive(Debug, Serialize)]
+struct Up {
+    summary: SummaryView,
+    nodes: Vec<NodeView>,
+}
+
+/// Starts what is not running yet and waits until it is ready.
+pub(crate) async fn up(context: &Context, args: &UpArgs) -> Result<Ending, Refusal> {
+    crate::state::prepare(&context.state)?;
+    let state = std::path::absolute(&context.state).map_err(|error| io("state", &error))?;
+    if Client::connect(&state).await.is_err() {
+        start_coordinator(&state, args).await?;
+    }
+    let mut client = Client::connect(&state).await?;
+    if !args.no_node {
+        let levels = if args.level.is_empty() { vec![String::new()] } else { args.level.clone() };
+        let mut wanted = 0;
+        for level in levels {
+            start_node(&state, &mut client, &level, args).await?;
+            wanted += 1;
+        }
+        wait_for_nodes(&state, &mut client, wanted).await?;
+    }
+    let summary: SummaryView = client.get("/v1/summary").await?;
+    let nodes: Vec<NodeView> = client.get("/v1/nodes").await?;
+    context.output.print(&Up { summary, nodes }, |up| {
+        let devices: Vec<_> = up.nodes.iter().flat_map(|node| node.devices.iter()).collect();
+        let names: Vec<_> = devices.iter().map(|d| format!("{} ({})", d.architecture, d.kind)).collect();
+        format!(
+            "coordinator runs as process {}, nodes connect to {}\ndevices: {}\nverifier key of the ledger: {}",
+            up.summary.process,
+            up.summary.listening,
+            if names.is_empty() { "none yet".to_owned() } else { names.join(", ") },
+            up.summary.vkey
+        )
+    });
+    Ok(Ending::Done)
+}
+
+/// Stops the nodes and the coordinator of this folder.
+pub(crate) async fn down(context: &Context) -> Result<Ending, Refusal> {
+    let nodes = node_folders(&context.state);
+    for folder in &nodes {
+        if let Some(process) = read_process(folder) {
+            stop_process(process).await;
+        }
+        // A file that is gone already is what we want.
+        let _gone = std::fs::remove_file(folder.join("pid"));
+    }
+    let mut client = Client::connect(&context.state).await?;
+    let summary: SummaryView = client.get("/v1/summary").await?;
+    let _stopping: TextView = client.post("/v1/stop", &serde_json::json!({})).await?;
+    let process = i32::try_from(summary.process).ok().and_then(Pid::from_raw);
+    if let Some(process) = process {
+        wait_until_gone(process).await;
+    }
+    context.output.print(&serde_json::json!({"stopped": true, "nodes": nodes.len()}), |_| {
+        format!("stopped the coordinator and {} nodes; the state folder keeps everything", nodes.len())
+    });
+    Ok(Ending::Done)
+}
+
+async fn start_coordinator(state: &Path, args: &UpArgs) -> Result<(), Refusal> {
+    let log = Layout::of(state).log();
+    let arguments = vec![
+        "--state".to_owned(),
+        state.display().to_string(),
+        "--listen".to_owned(),
+        args.listen.to_string(),
+    ];
+    let mut child = spawn::start("muster-coordinator", &arguments, &log, None)?;
+    let mut waited = Duration::ZERO;
+    loop {
+        if Client::connect(state).await.is_ok() {
+            return Ok(());
+        }
+        if let Ok(Some(status)) = child.try_wait() {
+            return Err(Refusal::new(
+                "up/coordinator",
+                log.display().to_string(),
+                format!("the coordinator ended ({status}): {}", last_line(&log)),
+                "correct what its log names and run `muster up` again",
+            ));
+        }
+        if waited > START {
+            return Err(Refusal::new(
+                "up/coordinator",
+                log.display().to_string(),
+                "the coordinator does not answer",
+                "read its log",
+            ));
+        }
+        tokio::time::sleep(PAUSE).await;
+        waited += PAUSE;
+    }
+}
+
+async fn start_node(state: &Path, client: &mut Client, level: &str, args: &UpArgs) -> Result<(), Refusal> {
+    let name = if level.is_empty() { "local".to_owned() } else { level.replace(':', "-") };
+    let folder = state.join("nodes").join(&name);
+    std::fs::create_dir_all(&folder).map_err(|error| io(&folder.display().to_string(), &error))?;
+    if read_process(&folder).is_some_and(|process| test_kill_process(process).is_ok()) {
+        return Ok(());
+    }
+    let body = InviteBody { valid_seconds: 600, uses: 1, class: None };
+    let invite: TextView = client.post("/v1/invites", &body).await?;
+    let mut arguments: Vec<String> =
+        ["run", "--state", &folder.display().to_string(), "--name", &name, "--invite-file", "-"]
+            .map(str::to_owned)
+            .into();
+    if !level.is_empty() {
+        arguments.extend(["--level".to_owned(), level.to_owned()]);
+    }
+    if args.unsafe_no_sandbox {
+        arguments.push("--unsafe-no-sandbox".to_owned());
+    }
+    let log = folder.join("node.log");
+    let child = spawn::start("muster-node", &arguments, &log, Some(&invite.text))?;
+    std::fs::write(folder.join("pid"), child.id().to_string()).map_err(|error| io("pid", &error))
+}
+
+/// Waits until `wanted` nodes are ready, or one of them has ended.
+async fn wait_for_nodes(state: &Path, client: &mut Client, wanted: usize) -> Result<(), Refusal> {
+    let mut waited = Duration::ZERO;
+    loop {
+        let nodes: Vec<NodeView> = client.get("/v1/nodes").await?;
+        if nodes.iter().filter(|node| node.state == "ready").count() >= wanted {
+            return Ok(());
+        }
+        let folders = node_folders(state);
+        let ended = folders.iter().find(|f| read_process(f).is_some_and(|p| !is_alive(p)));
+        if let Some(folder) = ended {
+            let log = folder.join("node.log");
+            return Err(Refusal::new(
+                "up/node",
+                log.display().to_string(),
+                format!("the node ended: {}", last_line(&log)),
+                "correct what its log names; `muster doctor` shows what this machine lacks",
+            ));
+        }
+        if waited > START {
+            return Err(Refusal::new(
+                "up/node",
+                state.display().to_string(),
+                "the node does not join",
+                "read nodes/*/node.log in the state folder",
+            ));
+        }
+        tokio::time::sleep(PAUSE).await;
+        waited += PAUSE;
+    }
+}
+
+fn node_folders(state: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(state.join("nodes")).into_iter().flatten();
+    entries.filter_map(|entry| entry.ok().map(|entry| entry.path())).filter(|path| path.is_dir()).collect()
+}
+
+fn read_process(folder: &Path) -> Option<Pid> {
+    let text = std::fs::read_to_string(folder.join("pid")).ok()?;
+    Pid::from_raw(text.trim().parse().ok()?)
+}
+
+/// Whether the process runs; one that has ended and waits to be collected does not.
+fn is_alive(process: Pid) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero()));
+    stat.is_ok_and(|text| text.rsplit(") ").next().is_some_and(|rest| !rest.starts_with('Z')))
+}
+
+async fn stop_process(process: Pid) {
+    if is_alive(process) && kill_process(process, Signal::TERM).is_ok() {
+        wait_until_gone(process).await;
+    }
+}
+
+async fn wait_until_gone(process: Pid) {
+    let mut waited = Duration::ZERO;
+    while is_alive(process) && waited < LEAVE {
+        tokio::time::sleep(PAUSE).await;
+        waited += PAUSE;
+    }
+}
+
+fn last_line(log: &Path) -> String {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    text.lines()
+        .rev()
+        .find(|line| !line.trim().is_empty())
+        .unwrap_or("its log is empty")
+        .chars()
+        .take(400)
+        .collect()
+}

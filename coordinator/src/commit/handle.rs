@@ -1,0 +1,129 @@
+//! The other threads' side of the ledger's writer.
+
+use super::history::RecordedClass;
+use super::request::{CommitRequest, IncomingReport};
+use fleet_config::domain::{
+    CellId, DeviceDescription, DeviceId, LeafIndex, PolicyId, Submission, SubmissionId,
+};
+use fleet_config::refusal::Refusal;
+use fleet_config::wire::v1::{RecordVerdict, Recorded};
+use ledger::entry::predicate::{NodeEnrol, PolicyAdded, TaskAdded};
+use ledger::index::{Index, ReuseKey};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::{mpsc, oneshot};
+
+/// Sends requests to the writer and reads what it publishes. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct CommitHandle {
+    pub(super) sender: mpsc::Sender<CommitRequest>,
+    pub(super) shared: Arc<Shared>,
+}
+
+/// What the writer publishes.
+#[derive(Debug)]
+pub(super) struct Shared {
+    /// Entries committed.
+    pub(super) size: AtomicU64,
+    /// The query index, written after each batch.
+    pub(super) index: Mutex<Index>,
+    /// The comparability class that each device last recorded under a policy, with its fields.
+    pub(super) classes: Mutex<BTreeMap<(DeviceId, PolicyId), RecordedClass>>,
+}
+
+impl CommitHandle {
+    /// Entries committed so far.
+    pub fn size(&self) -> u64 {
+        self.shared.size.load(Ordering::Acquire)
+    }
+
+    /// Appends a task entry.
+    pub async fn add_task(&self, entry: TaskAdded) -> Result<LeafIndex, Refusal> {
+        self.ask(|reply| CommitRequest::AddTask { entry: Box::new(entry), reply }).await?
+    }
+
+    /// Appends a policy entry.
+    pub async fn add_policy(&self, entry: PolicyAdded) -> Result<LeafIndex, Refusal> {
+        self.ask(|reply| CommitRequest::AddPolicy { entry: Box::new(entry), reply }).await?
+    }
+
+    /// Appends a node-enrol entry.
+    pub async fn enrol(&self, entry: NodeEnrol) -> Result<LeafIndex, Refusal> {
+        self.ask(|reply| CommitRequest::Enrol { entry: Box::new(entry), reply }).await?
+    }
+
+    /// Integrates everything committed and answers with the checkpoint.
+    pub async fn checkpoint(&self) -> Result<String, Refusal> {
+        self.ask(|reply| CommitRequest::Checkpoint { reply }).await?
+    }
+
+    /// Judges and records a report. Never fails: a writer that cannot record says `Later`.
+    pub async fn report(&self, report: IncomingReport) -> Recorded {
+        let record = [0; 32];
+        match self.ask(|reply| CommitRequest::Report { report: Box::new(report), reply }).await {
+            Ok(recorded) => recorded,
+            Err(refusal) => {
+                let verdict = RecordVerdict::Later { code: refusal.code.into_owned(), cause: refusal.cause };
+                Recorded { record, verdict }
+            }
+        }
+    }
+
+    /// Hands over a request that needs no answer; gives it back when the queue is full.
+    pub fn try_send(&self, request: CommitRequest) -> Result<(), Box<CommitRequest>> {
+        self.sender.try_send(request).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(request) | mpsc::error::TrySendError::Closed(request) => {
+                Box::new(request)
+            }
+        })
+    }
+
+    /// Asks the writer to integrate what is committed and to end.
+    pub async fn stop(&self) -> Result<(), Refusal> {
+        self.sender.send(CommitRequest::Stop).await.map_err(|_| gone())
+    }
+
+    /// Cells of `submission` that a recorded result answers: same candidate, task and policy, in the class that a
+    /// device of the target measures in. `devices` are those that are there now, with the targets they belong to.
+    pub fn reusable(
+        &self,
+        submission: &Submission,
+        id: SubmissionId,
+        devices: &[DeviceDescription],
+    ) -> BTreeMap<CellId, LeafIndex> {
+        let classes = self.shared.classes.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let index = self.shared.index.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found = BTreeMap::new();
+        for (cell, candidate, target) in submission.cells(id) {
+            let of_target = devices.iter().filter(|device| target.matches(device));
+            let leaves = of_target.filter_map(|device| {
+                let class = classes
+                    .get(&(device.id.clone(), submission.policy))
+                    .filter(|class| class.is_still(device))?;
+                let (task, policy) = (submission.task, submission.policy);
+                let answer = index.reusable(&ReuseKey { candidate, task, policy, class: class.id }).ok()?;
+                answer.found.last().map(|summary| summary.leaf)
+            });
+            if let Some(leaf) = leaves.max() {
+                found.insert(cell, leaf);
+            }
+        }
+        found
+    }
+
+    async fn ask<T>(&self, request: impl FnOnce(oneshot::Sender<T>) -> CommitRequest) -> Result<T, Refusal> {
+        let (reply, answer) = oneshot::channel();
+        self.sender.send(request(reply)).await.map_err(|_| gone())?;
+        answer.await.map_err(|_| gone())
+    }
+}
+
+fn gone() -> Refusal {
+    Refusal::new(
+        "ledger/stopped",
+        "",
+        "the ledger's writer has stopped",
+        "see the coordinator's log, free disk space, and start it again",
+    )
+}

@@ -1,0 +1,154 @@
+//! Judging a report: what must hold before a result may be appended.
+
+use super::history::committed_event;
+use super::request::IncomingReport;
+use super::writer::Writer;
+use crate::scheduler::acceptance::{Claim, Judgement, RefuseReason};
+use fleet_config::domain::LeafIndex;
+use fleet_config::wire::v1::{RecordVerdict, Recorded};
+use ledger::entry::predicate::{AttemptRefused, RefusalReason, ResultRecord};
+use ledger::entry::{Checked, Expected, Subject, check, check_result_binding};
+
+impl Writer {
+    /// Stages what the report leads to and answers with the verdict that holds once the batch is durable.
+    pub(super) fn judge_report(&mut self, report: &IncomingReport) -> Recorded {
+        let checked = match check(&report.envelope, &self.signers) {
+            Ok(checked) => checked,
+            Err(error) => return invalid([0; 32], error.code(), error.to_string()),
+        };
+        let record = checked.record();
+        let Some(result) = checked.result() else {
+            return invalid(
+                record.0,
+                "report/not-a-result",
+                format!("a {} entry is no result", checked.kind.word()),
+            );
+        };
+        // The signature proves who measured; these three tie it to this peer, this ledger and this question.
+        if checked.signer.node_id() != report.peer || result.node != report.peer {
+            return invalid(
+                record.0,
+                "report/other-node",
+                "the signer is not the peer that brings it".to_owned(),
+            );
+        }
+        if result.origin != self.origin {
+            return invalid(
+                record.0,
+                "report/other-ledger",
+                format!("it is bound to the ledger {}", result.origin),
+            );
+        }
+        if (result.cell, result.fence) != (report.cell, report.fence) {
+            return invalid(
+                record.0,
+                "report/other-cell",
+                format!("it is bound to cell {} and fence {}", result.cell, result.fence),
+            );
+        }
+        let claim = Claim {
+            cell: result.cell,
+            fence: result.fence,
+            node: result.node,
+            device: result.device.clone(),
+            nonce: result.nonce,
+            record,
+        };
+        match self.table.judge(&claim) {
+            Judgement::AlreadyRecorded(index) => self.accepted(record.0, index),
+            Judgement::AlreadyRefused(index) => refused(record.0, index, "refused before"),
+            Judgement::Refuse(reason) => self.refuse(report, &checked, reason),
+            Judgement::Accept => self.accept(report, &checked, result),
+        }
+    }
+
+    fn accept(&mut self, report: &IncomingReport, checked: &Checked, result: &ResultRecord) -> Recorded {
+        let record = checked.record();
+        let Some(grant) = self.grants.get(&(result.cell, result.fence)) else {
+            return invalid(record.0, "report/unknown-grant", "no recorded grant fits it".to_owned());
+        };
+        let expected = Expected { origin: &self.origin, grant, peer: report.peer };
+        if let Err(error) = check_result_binding(result, &expected) {
+            let refusal = error.refusal();
+            return invalid(record.0, &refusal.code, refusal.cause);
+        }
+        if let Some(missing) = result.blobs().into_iter().find(|blob| !self.blobs.contains(&blob.blake3)) {
+            let cause = format!("blob {} is not in the store", missing.blake3);
+            return Recorded {
+                record: record.0,
+                verdict: RecordVerdict::Later { code: "report/missing-blob".to_owned(), cause },
+            };
+        }
+        let index = self.stage(report.envelope.clone());
+        self.note_class(result);
+        self.note(&committed_event(result, record, index));
+        self.accepted(record.0, index)
+    }
+
+    fn refuse(&mut self, report: &IncomingReport, checked: &Checked, reason: RefuseReason) -> Recorded {
+        let record = checked.record();
+        let envelope = match self.blobs.put(&report.envelope) {
+            Ok(blob) => blob,
+            Err(error) => {
+                let verdict =
+                    RecordVerdict::Later { code: "ledger/blob".to_owned(), cause: error.to_string() };
+                return Recorded { record: record.0, verdict };
+            }
+        };
+        let entry = AttemptRefused {
+            cell: report.cell,
+            fence: report.fence,
+            node: report.peer,
+            record,
+            envelope,
+            reason: reason_word(reason),
+            refused_on: crate::clock::wall_rfc3339(),
+        };
+        match self.seal_and_stage(entry, Subject::of_blob("envelope", &envelope)) {
+            Ok(index) => {
+                self.table.refused(report.cell, report.fence, record, index);
+                refused(record.0, index, reason.name())
+            }
+            Err(refusal) => {
+                let verdict = RecordVerdict::Later { code: refusal.code.into_owned(), cause: refusal.cause };
+                Recorded { record: record.0, verdict }
+            }
+        }
+    }
+
+    fn accepted(&self, record: [u8; 32], index: LeafIndex) -> Recorded {
+        let message = promise_message(&self.origin, &record, index);
+        let promise = self.log_key.sign(&message).to_vec();
+        Recorded { record, verdict: RecordVerdict::Accepted { index: index.0, promise } }
+    }
+}
+
+/// What the log key signs as a promise: context, origin, record and index.
+pub(super) fn promise_message(origin: &str, record: &[u8; 32], index: LeafIndex) -> Vec<u8> {
+    let mut message = b"muster-promise/1\n".to_vec();
+    message.extend_from_slice(origin.as_bytes());
+    message.push(b'\n');
+    message.extend_from_slice(record);
+    message.extend_from_slice(&index.0.to_be_bytes());
+    message
+}
+
+fn invalid(record: [u8; 32], code: &str, cause: String) -> Recorded {
+    Recorded { record, verdict: RecordVerdict::Invalid { code: code.to_owned(), cause } }
+}
+
+fn refused(record: [u8; 32], index: LeafIndex, reason: &str) -> Recorded {
+    Recorded { record, verdict: RecordVerdict::Refused { index: index.0, reason: reason.to_owned() } }
+}
+
+fn reason_word(reason: RefuseReason) -> RefusalReason {
+    match reason {
+        RefuseReason::UnknownCell => RefusalReason::UnknownCell,
+        RefuseReason::CellClosed => RefusalReason::CellClosed,
+        RefuseReason::StaleFence => RefusalReason::StaleFence,
+        RefuseReason::UnknownFence => RefusalReason::UnknownFence,
+        RefuseReason::WrongNode => RefusalReason::WrongNode,
+        RefuseReason::WrongDevice => RefusalReason::WrongDevice,
+        RefuseReason::WrongNonce => RefusalReason::WrongNonce,
+    }
+}

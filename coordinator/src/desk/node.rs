@@ -1,0 +1,99 @@
+//! Nodes as people ask about them: list, drain, invite.
+
+use super::Desk;
+use super::submit::unexpected;
+use crate::driver::request::{NodeView, Request};
+use crate::http::body::{DrainBody, InviteBody};
+use crate::scheduler::effect::Reply;
+use crate::scheduler::fact::{Invite, InviteId};
+use crate::scheduler::input::DrainIntent;
+use data_encoding::HEXLOWER;
+use fleet_config::domain::{DeviceClass, Digest, NodeId};
+use fleet_config::invite::{InviteId as TokenId, InviteSecret};
+use fleet_config::refusal::Refusal;
+use zeroize::Zeroizing;
+
+/// Longest life of an invite: a month.
+const INVITE_SECONDS_MAX: u64 = 31 * 24 * 3600;
+
+impl Desk {
+    /// The nodes and what they run.
+    pub async fn nodes(&self) -> Result<Vec<NodeView>, Refusal> {
+        self.ask(|reply| Request::Nodes { reply }).await
+    }
+
+    /// Drains or resumes a node, named by id, by a unique prefix, or by its name.
+    pub async fn drain(&self, text: &str, body: &DrainBody) -> Result<u64, Refusal> {
+        let nodes = self.nodes().await?;
+        let matching: Vec<_> =
+            nodes.iter().filter(|node| node.name == text || node.node.starts_with(text)).collect();
+        let [only] = matching.as_slice() else {
+            return Err(Refusal::new(
+                "node/unknown-node",
+                text.chars().take(80).collect::<String>(),
+                format!("{} nodes have this name or begin with these digits", matching.len()),
+                "see `muster node list`",
+            ));
+        };
+        let node: NodeId = only.node.parse().map_err(|_| {
+            Refusal::new(
+                "internal/node-id",
+                &only.node,
+                "not an id",
+                "report this with the coordinator's log",
+            )
+        })?;
+        let intent = if body.resume { DrainIntent::Resume } else { DrainIntent::Drain };
+        match self.ask(|reply| Request::Drain { node, intent, reply }).await? {
+            Reply::Drained { running } => Ok(running as u64),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// Makes an invite; its text is shown once and stored hashed.
+    pub async fn invite(&self, body: &InviteBody) -> Result<String, Refusal> {
+        let class = body.class.as_deref().map(str::parse::<DeviceClass>).transpose().map_err(|error| {
+            Refusal::new(
+                "node/device-class",
+                "",
+                error.to_string(),
+                "write an architecture such as cpu:x86-64-v3",
+            )
+        })?;
+        if body.uses == 0 || body.valid_seconds == 0 || body.valid_seconds > INVITE_SECONDS_MAX {
+            return Err(Refusal::new(
+                "node/invite-terms",
+                "",
+                "an invite has at least one use and lives between a second and 31 days",
+                "change --uses or --valid",
+            ));
+        }
+        let mut secret = Zeroizing::new([0u8; 32]);
+        let mut id = [0u8; 8];
+        getrandom::fill(secret.as_mut()).and_then(|()| getrandom::fill(&mut id)).map_err(|error| {
+            Refusal::new("state/randomness", "", error.to_string(), "check the machine's random source")
+        })?;
+        let token_id = TokenId(id);
+        let id = HEXLOWER.encode(&id);
+        let expires_unix_ms = crate::clock::wall_unix_ms() + body.valid_seconds * 1000;
+        let invite = Invite {
+            id: InviteId(id),
+            secret_hash: Digest::of(secret.as_ref()),
+            expires_unix_ms,
+            uses: body.uses,
+            class,
+        };
+        match self.ask(|reply| Request::CreateInvite { invite, reply }).await? {
+            Reply::InviteCreated => {}
+            other => return Err(unexpected(other)),
+        }
+        let token = fleet_config::invite::Invite {
+            secret: InviteSecret::new(*secret),
+            coordinator: self.facts.tls_key,
+            expires_unix_ms,
+            id: token_id,
+            addresses: self.facts.addresses.clone(),
+        };
+        token.to_text().map(|text| text.to_string())
+    }
+}

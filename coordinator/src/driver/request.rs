@@ -1,0 +1,105 @@
+//! What people and programs ask of the event loop, each with the channel that its answer goes to.
+
+use crate::scheduler::effect::Reply;
+use crate::scheduler::fact::{CancelTarget, Invite, Terms};
+use crate::scheduler::input::DrainIntent;
+use fleet_config::domain::{CellId, DeviceDescription, LeafIndex, NodeId, Submission, SubmissionId};
+use fleet_config::refusal::Refusal;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use tokio::sync::oneshot;
+
+/// One request.
+#[derive(Debug)]
+pub enum Request {
+    Submit {
+        submission: Box<Submission>,
+        terms: Terms,
+        reused: BTreeMap<CellId, LeafIndex>,
+        reply: oneshot::Sender<Reply>,
+    },
+    Cancel {
+        target: CancelTarget,
+        reply: oneshot::Sender<Reply>,
+    },
+    Drain {
+        node: NodeId,
+        intent: DrainIntent,
+        reply: oneshot::Sender<Reply>,
+    },
+    CreateInvite {
+        invite: Invite,
+        reply: oneshot::Sender<Reply>,
+    },
+    /// How the cells of a submission stand.
+    Cells {
+        submission: SubmissionId,
+        reply: oneshot::Sender<Result<Vec<CellView>, Refusal>>,
+    },
+    /// The nodes and what they run.
+    Nodes {
+        reply: oneshot::Sender<Vec<NodeView>>,
+    },
+    /// The devices that are connected now.
+    Devices {
+        reply: oneshot::Sender<Vec<DeviceDescription>>,
+    },
+    /// Totals over everything.
+    Summary {
+        reply: oneshot::Sender<Summary>,
+    },
+    /// Stop: running work goes on at the nodes.
+    Stop,
+}
+
+/// A cell as people see it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CellView {
+    pub cell: CellId,
+    pub candidate: String,
+    /// Short name of the candidate, empty when unknown.
+    pub name: String,
+    pub class: String,
+    /// `queued`, `leased`, `running`, `finished`.
+    pub state: String,
+    /// Stage of a running cell, status of a finished one, reason of a waiting one.
+    pub detail: String,
+    pub node: String,
+    pub attempts: u32,
+    /// Leaf of the final entry.
+    pub index: Option<u64>,
+    /// Whether an earlier result answered.
+    pub reused: bool,
+}
+
+/// A node as people see it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct NodeView {
+    pub node: String,
+    pub name: String,
+    pub state: String,
+    pub devices: Vec<DeviceView>,
+}
+
+/// A device as people see it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct DeviceView {
+    pub id: String,
+    /// `cpu` or `gpu`.
+    pub kind: String,
+    pub architecture: String,
+    pub model: String,
+    /// Cell that runs on it, empty when idle.
+    pub running: String,
+}
+
+/// Totals.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Summary {
+    pub nodes_ready: u64,
+    pub nodes: u64,
+    pub cells_queued: u64,
+    pub cells_running: u64,
+    pub cells_finished: u64,
+    pub submissions_open: u64,
+}

@@ -1,0 +1,134 @@
+//! One turn of the loop after another: wait, take a batch, step, make facts durable, perform.
+
+use super::{Driver, DriverError, Internal, Parts, TURN_MAX};
+use crate::clock::Clock;
+use crate::driver::request::Request;
+use crate::scheduler::effect::Effect;
+use crate::scheduler::input::{Input, LedgerEvent};
+use crate::transport::TransportEvent;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// Reports from the loop's own tasks that wait for a turn.
+const INTERNAL_QUEUE: usize = 4_096;
+
+/// Longest wait for an event: bounds how long an overflow waits for the writer.
+const IDLE: Duration = Duration::from_millis(250);
+
+/// What woke the loop.
+enum Happening {
+    Request(Request),
+    Ledger(LedgerEvent),
+    Transport(TransportEvent),
+    Internal(Internal),
+    Nothing,
+    /// Every sender of a channel is gone: the process is ending.
+    Closed,
+}
+
+impl Driver {
+    /// Runs until asked to stop. Returns the error that makes going on impossible.
+    pub async fn run(parts: Parts, history: Vec<LedgerEvent>) -> Result<(), DriverError> {
+        let (internal, mut inbox) = mpsc::channel(INTERNAL_QUEUE);
+        let (mut requests, mut ledger, mut transport) = (parts.requests, parts.ledger, parts.transport);
+        let mut driver = Driver {
+            scheduler: parts.scheduler,
+            journal: parts.journal,
+            commit: parts.commit,
+            blobs: parts.blobs,
+            watch: parts.watch,
+            register: parts.register,
+            names: parts.names,
+            origin: parts.origin,
+            vkey: parts.vkey,
+            documents: parts.documents,
+            sessions: BTreeMap::new(),
+            replies: BTreeMap::new(),
+            next_request: 0,
+            overflow: VecDeque::new(),
+            internal,
+            stop: false,
+        };
+        let clock = Clock::start();
+        driver.recover(&clock, history)?;
+        while !driver.stop {
+            let wake =
+                driver.scheduler.next_wake().map_or(IDLE, |due| due.saturating_sub(clock.now()).min(IDLE));
+            let first = tokio::select! {
+                biased;
+                event = ledger.recv() => event.map_or(Happening::Closed, Happening::Ledger),
+                event = inbox.recv() => event.map_or(Happening::Closed, Happening::Internal),
+                event = transport.recv() => event.map_or(Happening::Closed, Happening::Transport),
+                event = requests.recv() => event.map_or(Happening::Closed, Happening::Request),
+                () = tokio::time::sleep(wake) => Happening::Nothing,
+            };
+            let mut inputs = Vec::new();
+            driver.take(first, &mut inputs);
+            for _ in 0..TURN_MAX {
+                let next = ledger.try_recv().map(Happening::Ledger).ok();
+                let next = next.or_else(|| inbox.try_recv().map(Happening::Internal).ok());
+                let next = next.or_else(|| transport.try_recv().map(Happening::Transport).ok());
+                let next = next.or_else(|| requests.try_recv().map(Happening::Request).ok());
+                match next {
+                    Some(happening) => driver.take(happening, &mut inputs),
+                    None => break,
+                }
+            }
+            inputs.push(Input::Tick);
+            driver.turn(&clock, inputs)?;
+        }
+        Ok(())
+    }
+
+    /// Ledger entries are applied before any lease is granted.
+    fn recover(&mut self, clock: &Clock, history: Vec<LedgerEvent>) -> Result<(), DriverError> {
+        let inputs = history.into_iter().map(Input::Ledger).chain([Input::RecoveryComplete]).collect();
+        self.turn(clock, inputs)
+    }
+
+    /// Turns what happened into inputs of the scheduler; questions are answered at once.
+    fn take(&mut self, happening: Happening, inputs: &mut Vec<Input>) {
+        match happening {
+            Happening::Request(request) => self.on_request(request, inputs),
+            Happening::Ledger(event) => inputs.push(Input::Ledger(event)),
+            Happening::Transport(event) => self.on_transport(event, inputs),
+            Happening::Internal(event) => self.on_internal(event, inputs),
+            Happening::Nothing => {}
+            Happening::Closed => self.stop = true,
+        }
+    }
+
+    /// Steps through the inputs, makes all facts durable with one sync, then performs everything else in order.
+    ///
+    /// Crash before the sync: nothing was said to anybody, replay knows nothing of it. Crash after it: replay
+    /// knows the facts and performs what follows from them again.
+    fn turn(&mut self, clock: &Clock, inputs: Vec<Input>) -> Result<(), DriverError> {
+        let mut effects = Vec::new();
+        for input in inputs {
+            effects.extend(self.scheduler.step(clock.now(), input));
+        }
+        let mut facts = Vec::new();
+        let mut rest = Vec::with_capacity(effects.len());
+        for effect in effects {
+            match effect {
+                Effect::Persist { sequence, fact } => facts.push((sequence, fact)),
+                other => rest.push(other),
+            }
+        }
+        if let Some((first, _)) = facts.first()
+            && *first != self.journal.next_sequence()
+        {
+            return Err(DriverError::Sequence { expected: self.journal.next_sequence(), found: *first });
+        }
+        self.journal.append_batch(&facts)?;
+        for (_, fact) in &facts {
+            self.note_fact(fact);
+        }
+        for effect in rest {
+            self.perform(effect)?;
+        }
+        self.flush_overflow();
+        Ok(())
+    }
+}

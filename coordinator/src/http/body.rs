@@ -1,0 +1,127 @@
+//! Bodies of requests and answers; the command line uses the same types.
+
+use fleet_config::domain::{Candidate, LeafIndex, Reuse, SubmissionId, Task, TaskId};
+use fleet_config::refusal::Refusal;
+use serde::{Deserialize, Serialize};
+
+/// Adds a task; its blobs were put before.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TaskBody {
+    pub task: Task,
+    /// The sealed section, if the task commits to one.
+    pub holdout: Option<SealedBody>,
+}
+
+/// A holdout section with the salt that the commitment was made with; stored 0600, never a blob.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SealedBody {
+    /// 64 hex digits.
+    pub salt: String,
+    /// Canonical JSON of the section.
+    pub section: String,
+}
+
+impl std::fmt::Debug for SealedBody {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SealedBody(…)")
+    }
+}
+
+/// A task in the ledger.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct TaskView {
+    pub task: TaskId,
+    pub name: String,
+    pub summary: String,
+    /// Leaf of its entry.
+    pub index: LeafIndex,
+    /// Whether this request added it.
+    pub added: bool,
+}
+
+/// Submits candidates × targets; the sources were put as blobs before.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SubmitBody {
+    pub task: TaskId,
+    pub candidates: Vec<Candidate>,
+    /// Device classes, such as `cpu:x86-64-v3`.
+    pub targets: Vec<String>,
+    /// Name of a policy; `None` takes the default of the targets' device kind.
+    pub policy: Option<String>,
+    pub reuse: Reuse,
+    /// Idempotency key: the same body with the same nonce is the same submission.
+    pub nonce: Option<String>,
+}
+
+/// The signed answer to a submission: a promise that every cell will have exactly one final record.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Receipt {
+    /// Canonical JSON of [`ReceiptBody`]: the signed bytes.
+    pub body: String,
+    /// Hex Ed25519 signature over `muster-receipt/1\n` ‖ body, by the operator key.
+    pub signature: String,
+    /// Hex SHA-256 of the operator key.
+    pub keyid: String,
+    pub submission: SubmissionId,
+    pub cells: u64,
+    /// Cells that an earlier result answers.
+    pub reused: u64,
+    /// What the submitter should know, such as classes without a device.
+    pub warnings: Vec<Refusal>,
+}
+
+/// What a receipt promises.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ReceiptBody {
+    pub origin: String,
+    pub submission: SubmissionId,
+    pub cells: Vec<fleet_config::domain::CellId>,
+    /// Size of the ledger when the submission was journalled.
+    pub ledger_size: u64,
+    pub accepted_on: String,
+}
+
+/// Which way a drain goes.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DrainBody {
+    /// Take work again instead.
+    pub resume: bool,
+}
+
+/// Makes an invite.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InviteBody {
+    pub valid_seconds: u64,
+    pub uses: u32,
+    pub class: Option<String>,
+}
+
+/// A number of things that were affected.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct CountView {
+    pub count: u64,
+}
+
+/// A text answer, such as an invite or a checkpoint.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct TextView {
+    pub text: String,
+}
+
+/// Who runs here.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SummaryView {
+    pub origin: String,
+    pub vkey: String,
+    pub process: u32,
+    /// Where nodes connect to.
+    pub listening: String,
+    pub version: String,
+    pub ledger_size: u64,
+    pub totals: crate::driver::request::Summary,
+}

@@ -1,0 +1,54 @@
+//! The router and the socket that it listens on.
+
+use super::{events, nodes, submissions, tasks};
+use crate::desk::Desk;
+use crate::state::io;
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::routing::{get, post, put};
+use fleet_config::refusal::Refusal;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+use tokio::net::UnixListener;
+use tokio_util::sync::CancellationToken;
+
+/// Largest request body: an input file of a task.
+const BODY_MAX: usize = 256 * 1024 * 1024;
+
+/// The routes of the API.
+pub fn router(desk: Arc<Desk>) -> Router {
+    Router::new()
+        .route("/v1/summary", get(nodes::summary))
+        .route("/v1/blobs", put(tasks::put_blob))
+        .route("/v1/tasks", get(tasks::list).post(tasks::add))
+        .route("/v1/tasks/{id}", get(tasks::show))
+        .route("/v1/submissions", post(submissions::submit))
+        .route("/v1/submissions/{id}", get(submissions::cells))
+        .route("/v1/submissions/{id}/events", get(events::stream))
+        .route("/v1/submissions/{id}/cancel", post(submissions::cancel))
+        .route("/v1/nodes", get(nodes::list))
+        .route("/v1/nodes/{id}/drain", post(nodes::drain))
+        .route("/v1/invites", post(nodes::invite))
+        .route("/v1/checkpoint", post(nodes::checkpoint))
+        .route("/v1/stop", post(nodes::stop))
+        .layer(DefaultBodyLimit::max(BODY_MAX))
+        .with_state(desk)
+}
+
+/// Serves the API on `socket` (0600) until `stop` is cancelled. The state folder's lock makes sure that no other
+/// coordinator owns a socket found there, so a left-over one is replaced.
+pub async fn serve(desk: Arc<Desk>, socket: &Path, stop: CancellationToken) -> Result<(), Refusal> {
+    let place = socket.display().to_string();
+    match std::fs::remove_file(socket) {
+        Ok(()) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => return Err(io(&place, &error)),
+    }
+    // The folder is 0700, so nobody else can connect before the mode of the socket itself is set.
+    let listener = UnixListener::bind(socket).map_err(|error| io(&place, &error))?;
+    std::fs::set_permissions(socket, std::fs::Permissions::from_mode(0o600))
+        .map_err(|error| io(&place, &error))?;
+    let served = axum::serve(listener, router(desk)).with_graceful_shutdown(stop.cancelled_owned());
+    served.await.map_err(|error| io(&place, &error))
+}
