@@ -3,7 +3,7 @@
 use agent_node::backend::cpu::{CpuBackend, Toolchain, USUAL_COMPILERS, attributes, host_levels};
 use agent_node::backend::{
     Argument, Artefact, Backend, Buffer, BufferUse, CompileRequest, EntryPoint, Evaluation, Failure,
-    ResolvedStep, Sources, WorkerOptions,
+    ResolvedStep, Sources, Worker, WorkerOptions,
 };
 use agent_node::sandbox::{Confinement, set_launcher};
 use fleet_config::domain::{
@@ -144,35 +144,43 @@ impl Bench {
         self.launch(&artefact, name, launch)
     }
 
-    pub(crate) fn launch(
-        &self,
-        artefact: &Artefact,
-        name: &str,
-        launch: &Launch,
-    ) -> Result<Vec<Vec<u8>>, Failure> {
-        let folder = tempfile::tempdir_in(self.folder.path()).unwrap().keep();
+    /// A worker with `artefact` loaded, whose launches may take `limit` milliseconds.
+    pub(crate) fn worker(&self, artefact: &Artefact, limit: u64) -> Result<Box<dyn Worker>, Failure> {
         let options = WorkerOptions {
-            folder,
+            folder: tempfile::tempdir_in(self.folder.path()).unwrap().keep(),
             confinement: Confinement::Required,
-            launch_limit: Milliseconds(launch.limit),
+            launch_limit: Milliseconds(limit),
             memory: MEMORY,
         };
-        let mut worker = self.backend.open(&DeviceId("CPU-test".to_owned()), artefact, &options)?;
-        let (evaluation, contents) = evaluation(name, launch);
-        worker.prepare(&evaluation)?;
-        for (index, content) in contents.iter().enumerate() {
-            match content {
-                Some(bytes) => worker.write(index, bytes)?,
-                None => worker.fill(index, 0xff)?,
-            }
-        }
-        let time = worker.launch()?;
-        assert!(time.0 > 0, "a launch takes time");
-        worker.check_fences()?;
-        let read = (0..evaluation.buffers.len()).map(|index| worker.read(index)).collect();
-        worker.finish();
-        read
+        self.backend.open(&DeviceId("CPU-test".to_owned()), artefact, &options)
     }
+
+    fn launch(&self, artefact: &Artefact, name: &str, launch: &Launch) -> Result<Vec<Vec<u8>>, Failure> {
+        let mut worker = self.worker(artefact, launch.limit)?;
+        let read = evaluate(worker.as_mut(), name, launch)?;
+        worker.finish();
+        Ok(read)
+    }
+}
+
+/// Prepares, writes, launches once, checks fences; the buffers in order.
+pub(crate) fn evaluate(
+    worker: &mut dyn Worker,
+    name: &str,
+    launch: &Launch,
+) -> Result<Vec<Vec<u8>>, Failure> {
+    let (evaluation, contents) = evaluation(name, launch);
+    worker.prepare(&evaluation)?;
+    for (index, content) in contents.iter().enumerate() {
+        match content {
+            Some(bytes) => worker.write(index, bytes)?,
+            None => worker.fill(index, 0xff)?,
+        }
+    }
+    let time = worker.launch()?;
+    assert!(time.0 > 0, "a launch takes time");
+    worker.check_fences()?;
+    (0..evaluation.buffers.len()).map(|index| worker.read(index)).collect()
 }
 
 fn evaluation(name: &str, launch: &Launch) -> (Evaluation, Vec<Option<Vec<u8>>>) {

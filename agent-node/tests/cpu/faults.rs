@@ -117,10 +117,6 @@ fn other_faults_have_their_names() {
     let cases = [
         ("y[0] = n / (n - 100);", FaultKind::ArithmeticException),
         ("__trap();", FaultKind::Trap),
-        (
-            "((float4*)(y + 1))[0] = make_float4(1, 2, 3, 4); ((volatile float4*)(y + 1))->x = 1;",
-            FaultKind::MisalignedAddress,
-        ),
         ("exit(0);", FaultKind::ForbiddenCall),
         ("volatile char big[600000]; big[i] = 1; y[0] = big[i];", FaultKind::StackOverflow),
     ];
@@ -151,4 +147,32 @@ fn launches_that_no_gpu_would_take_are_refused_before_they_run() {
     let mut shape = small();
     shape.arguments[1] = Given::Out(65 << 20);
     fails(&bench, "", &shape, Status::OutOfMemory);
+}
+
+#[test]
+fn an_overrun_by_a_vector_is_located_too() {
+    let Some(bench) = bench() else { return };
+    // 99 floats: the end of the buffer is no place for an aligned vector of four.
+    let mut shape = launch(1, 26, vec![input(&ramp(99)), output(99), Given::Int(99)]);
+    shape.limit = 10_000;
+    let body = "((float4*)y)[i] = make_float4(1, 2, 3, x[i]);";
+    let cause = fails(&bench, body, &shape, Status::ContractViolation);
+    let memory = cause.memory.unwrap();
+    assert!((396..416).contains(&memory.offset), "{memory:?}");
+}
+
+#[test]
+fn every_checked_launch_sees_its_own_buffers_and_a_worker_can_be_prepared_again() {
+    let Some(bench) = bench() else { return };
+    let source = "extern \"C\" __global__ void f(const float* x, float* y, int n) { int i = threadIdx.x; if (i < n) y[i] = 2.f * x[i]; }";
+    let artefact = bench.compile(source, "f", None).unwrap();
+    let mut worker = bench.worker(&artefact, 10_000).unwrap();
+    for size in [10usize, 1000, 5] {
+        let values = ramp(size);
+        let shape = launch(1, 1000, vec![input(&values), output(size), Given::Int(size as i32)]);
+        let out = crate::bench::evaluate(worker.as_mut(), "f", &shape).unwrap();
+        let expected: Vec<f32> = values.iter().map(|v| v * 2.0).collect();
+        assert_eq!(crate::bench::floats(&out[1]), expected);
+    }
+    worker.finish();
 }

@@ -25,6 +25,8 @@ const COMPILER_MEMORY: u64 = 4 << 30;
 const OUTPUT_FILE_MAX: u64 = 256 << 20;
 /// Diagnostics that are kept.
 const LOG_MAX: usize = 256 << 10;
+/// Artefacts that are kept; one takes about 30 KiB.
+const ARTEFACTS_MAX: usize = 8192;
 /// Time for the parts that all candidates share; charged to nobody.
 const BASE_LIMIT: Duration = Duration::from_secs(120);
 
@@ -60,6 +62,7 @@ impl Compiler {
             fs::create_dir_all(&artefacts).map_err(|error| infrastructure("make the cache folder", error))?;
             let base = self.base(&flags, request.confinement)?;
             let built = self.build(request, &tree, &headers, &tail, &flags, &base)?;
+            evict(&artefacts).map_err(|error| infrastructure("clear old artefacts", error))?;
             place(&built, &library).map_err(|error| infrastructure("keep the artefact", error))?;
         }
         let bytes = fs::read(&library).map_err(|error| infrastructure("read the artefact", error))?;
@@ -201,14 +204,16 @@ impl Compiler {
         let is_known =
             |path: &str| tree.contains_key(path) || headers.iter().any(|files| files.contains_key(path));
         let main_lines = u32::try_from(main_text.lines().count()).unwrap_or(u32::MAX);
+        let asks =
+            |files: &BTreeMap<String, String>| files.values().any(|text| text.contains("__CUDA_ARCH__"));
+        let asks_architecture = asks(tree) || headers.iter().any(asks);
+        let names = Names { main, main_lines, asks_architecture, is_known: &is_known };
         let diagnosis = match exit.how {
             ExitHow::Signal(signal) => Diagnosis::Error {
                 message: format!("the compiler was ended by signal {signal}"),
                 place: None,
             },
-            ExitHow::Code(_) | ExitHow::Deadline => {
-                diagnose(&log, &Names { main, main_lines, is_known: &is_known })
-            }
+            ExitHow::Code(_) | ExitHow::Deadline => diagnose(&log, &names),
         };
         Err(failure::diagnosis(diagnosis, log))
     }
@@ -344,6 +349,25 @@ fn write_tree(root: &Path, files: &BTreeMap<String, String>, main: &str, tail: &
         } else {
             fs::write(target, text)?;
         }
+    }
+    Ok(())
+}
+
+/// Makes room: removes the older half of a full cache. Whoever still wanted one of these compiles it again.
+fn evict(artefacts: &Path) -> io::Result<()> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(artefacts)? {
+        let entry = entry?;
+        // Another node may have removed it meanwhile.
+        let Ok(age) = entry.metadata().and_then(|data| data.modified()) else { continue };
+        files.push((age, entry.path()));
+    }
+    if files.len() < ARTEFACTS_MAX {
+        return Ok(());
+    }
+    files.sort();
+    for (_, path) in files.iter().take(files.len() / 2) {
+        let _ = fs::remove_file(path);
     }
     Ok(())
 }

@@ -92,6 +92,7 @@ pub(super) struct FaultSlot {
     pub instruction: AtomicU64,
     pub shared: [AtomicU64; 2],
     pub stack: [AtomicU64; 2],
+    pub stack_pointer: AtomicU64,
 }
 
 #[repr(C)]

@@ -22,6 +22,8 @@ pub(super) struct Names<'a> {
     pub main: &'a str,
     /// Last line of that file; errors beyond it are in the text appended here.
     pub main_lines: u32,
+    /// The sources ask which GPU they are compiled for.
+    pub asks_architecture: bool,
     /// Whether a relative path belongs to the source tree or to a header tree of the task.
     pub is_known: &'a dyn Fn(&str) -> bool,
 }
@@ -45,6 +47,14 @@ pub(super) fn diagnose(log: &str, names: &Names<'_>) -> Diagnosis {
     };
     if let Some(found) = known_gap(&first) {
         return found;
+    }
+    if names.asks_architecture && first.message.starts_with("#error") {
+        return Diagnosis::Unsupported {
+            reason: UnsupportedReason::LaunchLimits,
+            feature: clip(first.message.trim_start_matches("#error ").trim_matches('"')),
+            hint: "the source refuses this architecture; offer it to an NVIDIA device class".to_owned(),
+            place: first.place,
+        };
     }
     if first.in_glue && first.place.is_none() && is_unknown_name(&first.message) {
         return Diagnosis::EntryMissing { message: clip(&first.message) };
@@ -227,7 +237,10 @@ mod tests {
 
     fn check(log: &str) -> Diagnosis {
         let is_known = |path: &str| matches!(path, "k/cand.cu" | "k/part.cuh" | "task.h");
-        diagnose(log, &Names { main: "k/cand.cu", main_lines: 9, is_known: &is_known })
+        diagnose(
+            log,
+            &Names { main: "k/cand.cu", main_lines: 9, asks_architecture: true, is_known: &is_known },
+        )
     }
     fn place(file: &str, line: u32, column: u32) -> Option<SourcePlace> {
         Some(SourcePlace { file: file.to_owned(), line, column })
@@ -250,6 +263,13 @@ mod tests {
             place: place("k/part.cuh", 2, 0),
         };
         assert_eq!(check(log), expected);
+    }
+
+    #[test]
+    fn a_source_that_refuses_the_architecture_is_not_wrong() {
+        let log = "k/cand.cu:2:2: error: #error \"this kernel needs sm_90\"\n";
+        let Diagnosis::Unsupported { feature, .. } = check(log) else { panic!("{:?}", check(log)) };
+        assert_eq!(feature, "this kernel needs sm_90");
     }
 
     #[test]

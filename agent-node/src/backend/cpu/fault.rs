@@ -21,6 +21,7 @@ pub(super) struct Report {
     pub instruction: Option<u64>,
     pub shared: [u64; 2],
     pub stack: [u64; 2],
+    pub stack_pointer: u64,
 }
 
 impl Report {
@@ -44,6 +45,7 @@ impl Report {
             instruction: (instruction != u64::MAX).then_some(instruction),
             shared: fault.shared.each_ref().map(|value| value.load(Ordering::Relaxed)),
             stack: fault.stack.each_ref().map(|value| value.load(Ordering::Relaxed)),
+            stack_pointer: fault.stack_pointer.load(Ordering::Relaxed),
         }
     }
 }
@@ -167,6 +169,9 @@ fn signal(report: &Report, buffers: &[Located<'_>]) -> Verdict {
     verdict
 }
 
+/// Local variables of one function that a fault is still attributed to.
+const FRAME_MAX: u64 = 4 << 20;
+
 fn memory(report: &Report, buffers: &[Located<'_>]) -> Verdict {
     const SI_KERNEL: i32 = 0x80;
     if report.signal == libc::SIGSEGV && report.code == SI_KERNEL {
@@ -181,6 +186,12 @@ fn memory(report: &Report, buffers: &[Located<'_>]) -> Verdict {
         access::READ => "read",
         _ => "access",
     };
+    // A frame larger than the guard jumps over it, so the stack pointer is asked too.
+    let near_top = report.address.abs_diff(report.stack_pointer) <= FRAME_MAX;
+    if report.address < report.stack[0] && near_top {
+        let message = "stack overflow: the local variables of a thread do not fit its stack".to_owned();
+        return runtime(FaultKind::StackOverflow, message, "make local arrays smaller");
+    }
     if let Some(found) = nearest(report.address, buffers) {
         return in_buffer(report, found, verb);
     }
@@ -189,13 +200,9 @@ fn memory(report: &Report, buffers: &[Located<'_>]) -> Verdict {
         let message = format!(
             "out of bounds: {verb} {} bytes past the end of the dynamic shared memory of {} bytes",
             report.address - high + 1,
-            high - low
+            high.saturating_sub(low)
         );
         return runtime(FaultKind::IllegalAddress, message, "check the index, or ask for more shared memory");
-    }
-    if report.stack[0].saturating_sub(report.address) <= 65536 && report.address < report.stack[1] {
-        let message = "stack overflow: the local variables of a thread do not fit its stack".to_owned();
-        return runtime(FaultKind::StackOverflow, message, "make local arrays smaller");
     }
     let message = format!("illegal address {:#x}: {verb} in no buffer", report.address);
     runtime(FaultKind::IllegalAddress, message, "check pointers and indices")
@@ -238,7 +245,11 @@ fn nearest<'a>(address: u64, buffers: &[Located<'a>]) -> Option<Located<'a>> {
     let guard = GUARD_BYTES as u64;
     let distance = |located: &Located<'_>| {
         let end = located.address.saturating_add(located.buffer.bytes);
-        if address < located.address { located.address - address } else { (address + 1).saturating_sub(end) }
+        if address < located.address {
+            located.address - address
+        } else {
+            address.saturating_add(1).saturating_sub(end)
+        }
     };
     buffers
         .iter()
@@ -293,5 +304,65 @@ pub(super) fn is_read_only(use_: BufferUse) -> bool {
     match use_ {
         BufferUse::Parameter(Role::In) => true,
         BufferUse::Parameter(Role::Out | Role::Inout) | BufferUse::Scratch => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fleet_config::domain::ElementType;
+
+    fn report(signal: i32, address: u64) -> Report {
+        Report {
+            kind: stop::SIGNAL,
+            signal,
+            code: 1,
+            access: access::WRITE,
+            line: 0,
+            detail: [0; 2],
+            place: LaunchPlace { block: [0; 3], thread: [0; 3] },
+            address,
+            instruction: None,
+            shared: [0; 2],
+            stack: [0; 2],
+            stack_pointer: 0,
+        }
+    }
+
+    #[test]
+    fn no_report_of_a_hostile_worker_makes_the_supervisor_fail() {
+        let buffer = Buffer {
+            name: "x".to_owned(),
+            use_: BufferUse::Scratch,
+            element: ElementType::F32,
+            bytes: u64::MAX,
+        };
+        let edges = [0, 1, 4096, u64::MAX / 2, u64::MAX - 1, u64::MAX];
+        for address in edges {
+            for other in edges {
+                let mut hostile = report(libc::SIGSEGV, address);
+                (hostile.shared, hostile.stack) = ([address, other], [other, address]);
+                hostile.stack_pointer = other;
+                hostile.detail = [u32::MAX; 2];
+                let located = [Located { buffer: &buffer, address: other }];
+                for kind in [stop::SIGNAL, stop::DEADLOCK, stop::MIXED_BARRIERS, 77] {
+                    hostile.kind = kind;
+                    let failure = explain(&hostile, &located, "case", "main.cu", None);
+                    assert_ne!(failure.outcome.status, Status::Ok);
+                    explain(&hostile, &[], "case", "main.cu", None);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn faults_far_from_every_buffer_are_not_blamed_on_one() {
+        let buffer =
+            Buffer { name: "x".to_owned(), use_: BufferUse::Scratch, element: ElementType::F32, bytes: 400 };
+        let located = [Located { buffer: &buffer, address: 1 << 30 }];
+        let near = explain(&report(libc::SIGSEGV, (1 << 30) + 404), &located, "c", "m", None);
+        assert_eq!(near.outcome.status, Status::ContractViolation);
+        let far = explain(&report(libc::SIGSEGV, 2 << 30), &located, "c", "m", None);
+        assert_eq!(far.outcome.status, Status::RuntimeError);
     }
 }

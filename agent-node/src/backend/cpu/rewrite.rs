@@ -115,7 +115,7 @@ fn dynamic_shared(source: &str, tokens: &[Token], start: usize) -> Option<Change
     let breaks = if region.contains("\\\n") { "\\\n" } else { "\n" };
     let kind = kind.join(" ");
     let text = format!(
-        "extern __thread {kind} (* const {name}){} __asm__(\"muster_dynamic_shared\") __attribute__((visibility(\"hidden\")));{}",
+        "extern __thread {kind} (* const {name}){} __asm__(\"muster_dynamic_shared\") __attribute__((visibility(\"hidden\"), tls_model(\"local-dynamic\")));{}",
         rest.trim(),
         breaks.repeat(region.matches('\n').count()),
     );
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn dynamic_shared_memory_becomes_a_pointer_of_its_name_and_type() {
-        const TAIL: &str = "__asm__(\"muster_dynamic_shared\") __attribute__((visibility(\"hidden\")));";
+        const TAIL: &str = "__asm__(\"muster_dynamic_shared\") __attribute__((visibility(\"hidden\"), tls_model(\"local-dynamic\")));";
         check("extern __shared__ float s[];", &format!("extern __thread float (* const s) {TAIL}"));
         check(
             "  extern __shared__ __align__(16) unsigned char raw[ ] ; int x;",

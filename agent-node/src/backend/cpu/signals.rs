@@ -69,17 +69,18 @@ extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut li
         fault.code.store(code.cast_unsigned(), Ordering::Relaxed);
         fault.address.store(address, Ordering::Relaxed);
         // SAFETY: as above; the context is a ucontext of this machine.
-        let (instruction, kind) = unsafe { machine(context.cast::<libc::ucontext_t>()) };
+        let (instruction, stack_pointer, kind) = unsafe { machine(context.cast::<libc::ucontext_t>()) };
         fault.access.store(kind, Ordering::Relaxed);
+        fault.stack_pointer.store(stack_pointer as u64, Ordering::Relaxed);
         let base = BASE.load(Ordering::Acquire);
         let inside = instruction.checked_sub(base).filter(|offset| base != 0 && *offset < LIBRARY_MAX);
         fault.instruction.store(inside.map_or(u64::MAX, |offset| offset as u64), Ordering::Relaxed);
     });
 }
 
-/// Instruction pointer and kind of access.
+/// Instruction pointer, stack pointer and kind of access.
 #[cfg(target_arch = "x86_64")]
-unsafe fn machine(context: *const libc::ucontext_t) -> (usize, u32) {
+unsafe fn machine(context: *const libc::ucontext_t) -> (usize, usize, u32) {
     const PAGE_FAULT: i64 = 14;
     // SAFETY: the caller passes the context of a signal.
     let registers = unsafe { &(*context).uc_mcontext.gregs };
@@ -89,15 +90,16 @@ unsafe fn machine(context: *const libc::ucontext_t) -> (usize, u32) {
         (PAGE_FAULT, _) => access::WRITE,
         _ => access::UNKNOWN,
     };
-    (usize::try_from(register(libc::REG_RIP).cast_unsigned()).unwrap_or(0), kind)
+    let word = |index: i32| usize::try_from(register(index).cast_unsigned()).unwrap_or(0);
+    (word(libc::REG_RIP), word(libc::REG_RSP), kind)
 }
 
-/// Instruction pointer; the kind of access is left out, since it lies in a record that has to be searched for.
+/// Instruction pointer and stack pointer; the kind of access is left out, since it lies in a record that has to be searched for.
 #[cfg(target_arch = "aarch64")]
-unsafe fn machine(context: *const libc::ucontext_t) -> (usize, u32) {
+unsafe fn machine(context: *const libc::ucontext_t) -> (usize, usize, u32) {
     // SAFETY: the caller passes the context of a signal.
-    let counter = unsafe { (*context).uc_mcontext.pc };
-    (usize::try_from(counter).unwrap_or(0), access::UNKNOWN)
+    let (counter, stack) = unsafe { ((*context).uc_mcontext.pc, (*context).uc_mcontext.sp) };
+    (usize::try_from(counter).unwrap_or(0), usize::try_from(stack).unwrap_or(0), access::UNKNOWN)
 }
 
 /// Lets the first faulting thread write, publishes its report and ends the process.

@@ -1,8 +1,6 @@
 //! The supervisor's side of a worker: buffers, doorbell, clock, limits, fences.
 
-use super::control::{
-    ARGUMENTS_MAX, BUFFERS_MAX, Control, FILL_STEP, SCALAR, STEPS_MAX, StepSlot, command, status,
-};
+use super::control::{Control, FILL_STEP, SCALAR, StepSlot, command, status};
 use super::failure::{self, infrastructure};
 use super::fault::{Located, Report, explain, is_read_only, silent_end};
 use super::layout::{Placement, Segment, canary, file_bytes, layout};
@@ -12,7 +10,8 @@ use super::worker::SHARED_DESCRIPTOR;
 use crate::backend::{Argument, Artefact, Evaluation, Failure, ResolvedStep, Worker, WorkerOptions};
 use crate::clock;
 use crate::sandbox::{self, Child, Profile, Request, ResourceLimits};
-use fleet_config::domain::{FaultKind, MemoryPlace, Milliseconds, Picoseconds, SourcePlace, Stage, Status};
+use fleet_config::domain::{FaultKind, MemoryPlace, Picoseconds, SourcePlace, Stage, Status};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use rustix::thread::futex;
 use std::ffi::OsString;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -23,16 +22,27 @@ const SETUP_LIMIT: Duration = Duration::from_secs(20);
 /// How often a silent worker is looked at: a report ends the wait at once, only an unannounced end needs this.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 const OUTPUT_MAX: usize = 64 << 10;
+/// The largest alignment of a CUDA vector type.
+const VECTOR_ALIGNMENT: usize = 16;
 
 /// A worker process with the memory that it shares.
 pub(super) struct CpuWorker {
     shared: SharedFile,
     child: Option<Child>,
+    motion: Motion,
     artefact: Artefact,
-    launch_limit: Milliseconds,
-    memory: u64,
+    threads: u32,
+    options: WorkerOptions,
     seed: u64,
     prepared: Option<Prepared>,
+}
+
+/// Whether the worker's threads may run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Motion {
+    Running,
+    /// While outputs are read: a kernel that said it was done cannot go on computing behind the clock's back.
+    Stopped,
 }
 
 struct Prepared {
@@ -47,18 +57,38 @@ impl CpuWorker {
         let bytes =
             file_bytes(options.memory).ok_or_else(|| failure::out_of_memory(options.memory, u64::MAX))?;
         let shared = SharedFile::create(bytes).map_err(|error| failed("make shared memory", &error))?;
-        let passed = shared.duplicate().map_err(|error| failed("share memory", &error))?;
+        let seed = getrandom::u64().map_err(|error| failed("draw canaries", &error))?;
+        let mut worker = Self {
+            shared,
+            child: None,
+            motion: Motion::Running,
+            artefact: artefact.clone(),
+            threads,
+            options: options.clone(),
+            seed,
+            prepared: None,
+        };
+        worker.start()?;
+        Ok(worker)
+    }
+
+    /// Starts a process on the same memory; the one before it is gone.
+    fn start(&mut self) -> Result<(), Failure> {
+        let failed = |what: &str, error: &dyn std::fmt::Display| infrastructure(Stage::Prepare, what, error);
+        self.end();
+        self.control().status.store(status::GOOD, Ordering::Release);
+        let passed = self.shared.duplicate().map_err(|error| failed("share memory", &error))?;
         let arguments = [
             OsString::from("worker-cpu"),
-            artefact.path.clone().into_os_string(),
-            threads.to_string().into(),
+            self.artefact.path.clone().into_os_string(),
+            self.threads.to_string().into(),
         ];
         let request = Request {
             program: sandbox::own_binary(),
             arguments: arguments.into(),
             environment: Vec::new(),
-            folder: options.folder.clone(),
-            readable: vec![artefact.path.clone()],
+            folder: self.options.folder.clone(),
+            readable: vec![self.artefact.path.clone()],
             executable: Vec::new(),
             devices: Vec::new(),
             passed: vec![(passed, SHARED_DESCRIPTOR)],
@@ -70,25 +100,34 @@ impl CpuWorker {
                 memory: None,
                 file_size: 1 << 20,
                 open_files: 64,
-                processes: u64::from(threads) + 8,
+                processes: u64::from(self.threads) + 8,
                 output_max: OUTPUT_MAX,
             },
         };
-        let child = sandbox::spawn(request, options.confinement)
-            .map_err(|error| failed("start the worker", &error))?;
-        let seed = getrandom::u64().map_err(|error| failed("draw canaries", &error))?;
-        let mut worker = Self {
-            shared,
-            child: Some(child),
-            artefact: artefact.clone(),
-            launch_limit: options.launch_limit,
-            memory: options.memory,
-            seed,
-            prepared: None,
-        };
-        // The worker answers its first ring when the artefact is loaded.
-        worker.ring(command::GREET, SETUP_LIMIT)?;
-        Ok(worker)
+        let child = sandbox::spawn(request, self.options.confinement);
+        self.child = Some(child.map_err(|error| failed("start the worker", &error))?);
+        self.motion = Motion::Running;
+        self.ring(command::GREET, SETUP_LIMIT).map(|_| ())
+    }
+
+    /// Stops every thread of the worker, and waits until they have stopped.
+    fn pause(&mut self) {
+        let id = self.child.as_ref().and_then(|child| Pid::from_raw(child.id().cast_signed()));
+        let Some(id) = id.filter(|_| self.motion == Motion::Running) else { return };
+        // A worker that has ended computes nothing either; its end is noticed by the next command.
+        if kill_process(id, Signal::STOP).is_ok() {
+            self.motion = Motion::Stopped;
+            let either = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+            let _ = waitid(WaitId::Pid(id), either);
+        }
+    }
+
+    fn resume(&mut self) {
+        let id = self.child.as_ref().and_then(|child| Pid::from_raw(child.id().cast_signed()));
+        if let Some(id) = id.filter(|_| self.motion == Motion::Stopped) {
+            let _ = kill_process(id, Signal::CONT);
+            self.motion = Motion::Running;
+        }
     }
 
     fn control(&self) -> &Control {
@@ -97,6 +136,7 @@ impl CpuWorker {
 
     /// Rings the doorbell, waits for the answer and takes the time between.
     fn ring(&mut self, what: u32, limit: Duration) -> Result<Duration, Failure> {
+        self.resume();
         let control = self.shared.control();
         if self.child.is_none() {
             return Err(infrastructure(Stage::Validate, "use the worker", &"it has ended before"));
@@ -151,7 +191,7 @@ impl CpuWorker {
     fn overdue(&mut self) -> Failure {
         let case = self.prepared.as_ref().map_or("", |prepared| &prepared.evaluation.case).to_owned();
         self.end();
-        failure::timeout(self.launch_limit, &case)
+        failure::timeout(self.options.launch_limit, &case)
     }
 
     /// The failure that a worker's unannounced end means; `None` while it lives or if it has answered after all.
@@ -197,8 +237,8 @@ impl CpuWorker {
     fn map(&mut self, evaluation: Evaluation, placement: Placement) -> Result<(), Failure> {
         let failed = |what: &str, error: &dyn std::fmt::Display| infrastructure(Stage::Prepare, what, error);
         let total = evaluation.buffers.iter().fold(0u64, |sum, buffer| sum.saturating_add(buffer.bytes));
-        let segments = layout(&evaluation.buffers, placement).filter(|_| total <= self.memory);
-        let segments = segments.ok_or_else(|| failure::out_of_memory(total, self.memory))?;
+        let segments = layout(&evaluation.buffers, placement).filter(|_| total <= self.options.memory);
+        let segments = segments.ok_or_else(|| failure::out_of_memory(total, self.options.memory))?;
         self.prepared = None;
         self.shared.clear().map_err(|error| failed("clear shared memory", &error))?;
         let control = self.shared.control();
@@ -255,18 +295,18 @@ impl CpuWorker {
         let contents: Vec<Vec<u8>> =
             (0..evaluation.buffers.len()).map(|buffer| self.read(buffer)).collect::<Result<_, _>>().ok()?;
         let alignment = evaluation.buffers.get(index)?.element.bytes().unwrap_or(1);
-        for alignment in [usize::try_from(alignment).ok()?, 16] {
+        for alignment in [usize::try_from(alignment).ok()?, VECTOR_ALIGNMENT] {
+            self.start().ok()?;
             self.map(evaluation.clone(), Placement::AtEnd(alignment)).ok()?;
             for (buffer, bytes) in contents.iter().enumerate() {
                 self.write(buffer, bytes).ok()?;
             }
             let failure = self.launch().err()?;
-            let cause = failure.outcome.cause.as_ref()?;
             if failure.outcome.status == Status::ContractViolation {
                 return Some(failure);
             }
-            // Vector accesses cannot live with this alignment, and the worker is gone: the canary has to do.
-            if cause.fault != Some(FaultKind::MisalignedAddress) {
+            // Vector accesses may need more alignment than an element has.
+            if failure.outcome.cause.as_ref()?.fault != Some(FaultKind::MisalignedAddress) {
                 return None;
             }
         }
@@ -299,12 +339,17 @@ impl Worker for CpuWorker {
         if self.prepared.is_none() {
             return Err(infrastructure(Stage::Validate, "launch", &"nothing was prepared"));
         }
-        let time = self.ring(command::RUN, Duration::from_millis(self.launch_limit.0))?;
+        if self.motion == Motion::Stopped {
+            // Waking up from a stop is not part of a launch.
+            self.ring(command::GREET, SETUP_LIMIT)?;
+        }
+        let time = self.ring(command::RUN, Duration::from_millis(self.options.launch_limit.0))?;
         Ok(Picoseconds(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).saturating_mul(1000)))
     }
 
     fn read(&mut self, index: usize) -> Result<Vec<u8>, Failure> {
         let segment = self.segment(index)?;
+        self.pause();
         let bytes = self.shared.read(segment.offset(), segment.bytes);
         bytes.ok_or_else(|| {
             infrastructure(Stage::Validate, "read a buffer", &"it lies outside the shared file")
@@ -312,6 +357,7 @@ impl Worker for CpuWorker {
     }
 
     fn check_fences(&mut self) -> Result<(), Failure> {
+        self.pause();
         let Some((index, offset)) = self.broken_canary() else { return Ok(()) };
         let Some(prepared) = &self.prepared else { return Ok(()) };
         let Some(buffer) = prepared.evaluation.buffers.get(index).cloned() else { return Ok(()) };
@@ -395,5 +441,3 @@ fn line_of(artefact: &Artefact, offset: u64) -> Option<SourcePlace> {
     }
     None
 }
-
-const _: () = assert!(BUFFERS_MAX <= 256 && STEPS_MAX <= 64 && ARGUMENTS_MAX <= 64);

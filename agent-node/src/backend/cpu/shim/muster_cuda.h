@@ -30,7 +30,7 @@
 #define __host__
 #define __constant__
 #define __grid_constant__
-#define __shared__ thread_local __attribute__((aligned(16)))
+#define __shared__ thread_local __attribute__((aligned(16), tls_model("local-dynamic")))
 #define __forceinline__ inline __attribute__((always_inline))
 #define muster_noinline __attribute__((noinline))
 #define __align__(n) __attribute__((aligned(n)))
@@ -46,7 +46,8 @@
 
 #include "muster_types.h"
 
-#define MUSTER_LOCAL extern const __thread __attribute__((visibility("hidden")))
+// All thread-local variables of an artefact are found with one call: the model says that they lie in one module.
+#define MUSTER_LOCAL extern const __thread __attribute__((visibility("hidden"), tls_model("local-dynamic")))
 MUSTER_LOCAL uint3 threadIdx;
 MUSTER_LOCAL uint3 blockIdx;
 MUSTER_LOCAL dim3 blockDim;

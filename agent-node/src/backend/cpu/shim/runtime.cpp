@@ -58,7 +58,7 @@ struct muster_place {
 }
 
 // The names that the prelude declares constant; only this file writes them.
-#define LOCAL __attribute__((visibility("hidden"))) __thread
+#define LOCAL __attribute__((visibility("hidden"), tls_model("local-dynamic"))) __thread
 LOCAL Index threadIdx, blockIdx, blockDim, gridDim;
 LOCAL unsigned muster_linear;
 extern "C" { LOCAL char* muster_dynamic_shared; }
