@@ -17,3 +17,4 @@ pub mod sandbox;
 pub mod scratch;
 pub mod session;
 pub mod state;
+pub mod transport;

@@ -17,7 +17,7 @@ const PURE: [&str; 14] = [
     "ledger/src/stats",
     "ledger/src/rank",
     "coordinator/src/scheduler",
-    "agent-node/src/session/machine.rs",
+    "agent-node/src/session/machine",
     "agent-node/src/measure/plan.rs",
 ];
 

@@ -1,0 +1,166 @@
+//! Blobs that came from the coordinator, by blake3: written beside, checked, synced, renamed.
+//!
+//! `<state>/blob/blake3/<first 2 hex>/<64 hex>`. A blob that is read is checked again, so that a damaged disk
+//! costs a transfer and never a verdict.
+
+use super::folder;
+use fleet_config::domain::{BlobRef, Digest, Sha256};
+use sha2::Digest as _;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The cache. Clones share it.
+#[derive(Debug, Clone)]
+pub struct BlobCache {
+    folder: PathBuf,
+    counter: Arc<AtomicU64>,
+}
+
+/// Why bytes did not become a blob.
+#[derive(Debug, thiserror::Error)]
+pub enum CacheError {
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    #[error("the bytes are not those of blob {0}")]
+    Differs(Digest),
+}
+
+impl BlobCache {
+    /// Opens the cache and clears half-written files.
+    pub fn open(folder: &Path) -> std::io::Result<Self> {
+        let incoming = folder.join("incoming");
+        if incoming.exists() {
+            std::fs::remove_dir_all(&incoming)?;
+        }
+        folder::make(&incoming)?;
+        folder::make(&folder.join("blake3"))?;
+        Ok(Self { folder: folder.to_owned(), counter: Arc::default() })
+    }
+
+    /// Where the blob lies, whether or not it is there.
+    pub fn path(&self, blob: &BlobRef) -> PathBuf {
+        let name = blob.blake3.to_string();
+        self.folder.join("blake3").join(&name[..2]).join(name)
+    }
+
+    /// The bytes of a blob, if they are there and right. Wrong ones are removed.
+    pub fn read(&self, blob: &BlobRef) -> std::io::Result<Option<Vec<u8>>> {
+        let path = self.path(blob);
+        let Ok(found) = folder::read_bounded(&path, blob.size) else {
+            std::fs::remove_file(&path)?;
+            return Ok(None);
+        };
+        match found {
+            Some(bytes) if BlobRef::of(&bytes) == *blob => Ok(Some(bytes)),
+            Some(_) => {
+                tracing::warn!(blob = %blob.blake3, "a cached blob was damaged; it is fetched again");
+                std::fs::remove_file(&path)?;
+                Ok(None)
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Starts to take a blob in.
+    pub(super) fn begin(&self, blob: BlobRef) -> std::io::Result<Incoming> {
+        let number = self.counter.fetch_add(1, Ordering::Relaxed);
+        let path = self.folder.join("incoming").join(number.to_string());
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+        let (blake3, sha256) = (blake3::Hasher::new(), sha2::Sha256::new());
+        Ok(Incoming { cache: self.clone(), blob, path, file, blake3, sha256, size: 0 })
+    }
+}
+
+/// A blob on its way in; dropped unfinished it leaves nothing behind.
+pub(super) struct Incoming {
+    cache: BlobCache,
+    blob: BlobRef,
+    path: PathBuf,
+    file: File,
+    blake3: blake3::Hasher,
+    sha256: sha2::Sha256,
+    size: u64,
+}
+
+impl Incoming {
+    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), CacheError> {
+        self.size += bytes.len() as u64;
+        if self.size > self.blob.size {
+            return Err(CacheError::Differs(self.blob.blake3));
+        }
+        self.blake3.update(bytes);
+        self.sha256.update(bytes);
+        Ok(self.file.write_all(bytes)?)
+    }
+
+    /// Checks size and digests, and gives the file its name.
+    pub(super) fn commit(self) -> Result<(), CacheError> {
+        let found = BlobRef {
+            blake3: Digest(*self.blake3.finalize().as_bytes()),
+            sha256: Sha256(self.sha256.clone().finalize().into()),
+            size: self.size,
+        };
+        if found != self.blob {
+            return Err(CacheError::Differs(self.blob.blake3));
+        }
+        self.file.sync_all()?;
+        let path = self.cache.path(&self.blob);
+        let shelf = path.parent().unwrap_or(&self.cache.folder);
+        folder::make(shelf)?;
+        std::fs::rename(&self.path, &path)?;
+        Ok(folder::sync_folder(shelf)?)
+    }
+}
+
+impl Drop for Incoming {
+    fn drop(&mut self) {
+        // After a commit the file has its name and nothing is here; a leftover is cleared at the next start.
+        let _gone = std::fs::remove_file(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_declared_bytes_get_in() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = BlobCache::open(folder.path()).unwrap();
+        let blob = BlobRef::of(b"right");
+        assert_eq!(cache.read(&blob).unwrap(), None);
+        let mut wrong = cache.begin(blob).unwrap();
+        wrong.write(b"wrong").unwrap();
+        assert!(matches!(wrong.commit(), Err(CacheError::Differs(_))));
+        let mut short = cache.begin(blob).unwrap();
+        short.write(b"righ").unwrap();
+        assert!(short.commit().is_err());
+        assert!(cache.begin(blob).unwrap().write(b"right and more").is_err());
+        assert_eq!(cache.read(&blob).unwrap(), None);
+        let mut right = cache.begin(blob).unwrap();
+        right.write(b"ri").unwrap();
+        right.write(b"ght").unwrap();
+        right.commit().unwrap();
+        assert_eq!(cache.read(&blob).unwrap().unwrap(), b"right");
+        assert_eq!(std::fs::read_dir(folder.path().join("incoming")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_damaged_blob_is_forgotten() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = BlobCache::open(folder.path()).unwrap();
+        let blob = BlobRef::of(b"right");
+        for damage in ["wrong", "longer than right", ""] {
+            let mut incoming = cache.begin(blob).unwrap();
+            incoming.write(b"right").unwrap();
+            incoming.commit().unwrap();
+            std::fs::write(cache.path(&blob), damage).unwrap();
+            assert_eq!(cache.read(&blob).unwrap(), None);
+            assert!(!cache.path(&blob).exists());
+        }
+    }
+}
