@@ -37,6 +37,10 @@ pub(super) async fn run(peer: Peer, assign: Box<Assign>) {
             }
             AssignError::Open(_) | AssignError::Send(_) => {}
         }
+        if peer.connection.close_reason().is_some() {
+            // The stream went with its connection, which says so itself.
+            return;
+        }
         peer.answer(cell, fence, AssignmentEvent::StreamLost { cause: error.to_string() }).await;
     }
 }

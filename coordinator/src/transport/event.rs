@@ -7,6 +7,7 @@ use fleet_config::wire::v1::{
     Answer, Assign, Capacity, Goodbye, Heartbeat, Hello, Progress, Recorded, Report, Welcome,
 };
 use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
 use tokio::sync::{mpsc, oneshot};
 
 /// One connection; counted up, so that words of an old connection are recognised.
@@ -108,6 +109,7 @@ pub struct NodeConnection {
     pub(super) address: SocketAddr,
     pub(super) commands: mpsc::Sender<NodeCommand>,
     pub(super) connection: quinn::Connection,
+    pub(super) verdict: Arc<OnceLock<LossCause>>,
 }
 
 /// Why a command was not handed over. Either way a `Lost` is on its way.
@@ -133,6 +135,8 @@ impl NodeConnection {
             Ok(()) => Ok(()),
             Err(mpsc::error::TrySendError::Closed(_)) => Err(CommandError::Gone),
             Err(mpsc::error::TrySendError::Full(_)) => {
+                // The first verdict stands.
+                let _second = self.verdict.set(LossCause::Stuck);
                 self.connection.close(CloseCode::TooMuch.number().into(), b"commands are not taken");
                 Err(CommandError::Stuck)
             }

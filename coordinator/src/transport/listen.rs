@@ -13,6 +13,7 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 /// Where to listen and as whom.
@@ -76,6 +77,7 @@ pub struct Listener {
     endpoint: Endpoint,
     address: SocketAddr,
     shared: Arc<Shared>,
+    accepting: JoinHandle<()>,
 }
 
 impl Listener {
@@ -98,8 +100,8 @@ impl Listener {
             handshakes: Arc::new(Semaphore::new(limits::HANDSHAKES_MAX)),
             connections: Arc::new(Semaphore::new(limits::CONNECTIONS_MAX)),
         });
-        tokio::spawn(accept(endpoint.clone(), Arc::clone(&shared)));
-        Ok(Self { endpoint, address, shared })
+        let accepting = tokio::spawn(accept(endpoint.clone(), Arc::clone(&shared)));
+        Ok(Self { endpoint, address, shared, accepting })
     }
 
     /// The address that it is bound to, with the port that was chosen for port 0.
@@ -122,6 +124,10 @@ impl Listener {
         }
         self.endpoint.close(CloseCode::ShuttingDown.number().into(), b"shutting down");
         self.endpoint.wait_idle().await;
+        // It ends with the endpoint; only a panic in it could be an error here.
+        if let Err(error) = self.accepting.await {
+            tracing::error!(%error, "the accepting task failed");
+        }
     }
 }
 

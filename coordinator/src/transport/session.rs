@@ -23,8 +23,8 @@ use fleet_config::wire::close::{CloseCode, PROOF_LABEL, PROOF_MATERIAL};
 use fleet_config::wire::v1::{FromCoordinator, FromNode, Goodbye, Hello, Welcome};
 use quinn::{Connection, RecvStream, SendStream};
 use rustls::pki_types::CertificateDer;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
 
@@ -38,6 +38,8 @@ pub(super) struct Peer {
     pub(super) reports: Arc<Semaphore>,
     pub(super) blobs: Arc<Semaphore>,
     bad_frames: Arc<AtomicU64>,
+    /// Why this side closed the connection, where it was not a newer connection.
+    verdict: Arc<OnceLock<LossCause>>,
 }
 
 impl Peer {
@@ -46,7 +48,27 @@ impl Peer {
         Counters::add(&self.shared.counters.bad_frames);
         tracing::warn!(node = %self.node, %error, "a stream broke the protocol");
         if self.bad_frames.fetch_add(1, Ordering::Relaxed) + 1 >= limits::BAD_FRAMES_MAX {
-            close(&self.connection, CloseCode::BadFrame);
+            self.cut_off();
+        }
+    }
+    fn cut_off(&self) {
+        // The first verdict stands.
+        let _second = self.verdict.set(LossCause::Misbehaved);
+        close(&self.connection, CloseCode::BadFrame);
+    }
+    /// What an error of the connection means for the node.
+    fn loss(&self, error: &quinn::ConnectionError) -> LossCause {
+        match error {
+            quinn::ConnectionError::LocallyClosed => {
+                self.verdict.get().cloned().unwrap_or(LossCause::Replaced)
+            }
+            quinn::ConnectionError::ApplicationClosed(_) => LossCause::NodeLeft,
+            quinn::ConnectionError::VersionMismatch
+            | quinn::ConnectionError::TransportError(_)
+            | quinn::ConnectionError::ConnectionClosed(_)
+            | quinn::ConnectionError::Reset
+            | quinn::ConnectionError::TimedOut
+            | quinn::ConnectionError::CidsExhausted => LossCause::Network(error.to_string()),
         }
     }
     /// Passes an answer on an assignment to the driver.
@@ -107,7 +129,7 @@ struct Admitted {
 pub(super) async fn run(connection: Connection, shared: &Arc<Shared>) {
     let admitted = match greet(&connection, shared).await {
         Ok(Some(admitted)) => admitted,
-        Ok(None) => return Counters::add(&shared.counters.joins_refused),
+        Ok(None) => return,
         Err(error) => {
             if matches!(error, GreetingError::Read(_) | GreetingError::NoHello) {
                 Counters::add(&shared.counters.bad_frames);
@@ -142,6 +164,7 @@ async fn greet(connection: &Connection, shared: &Arc<Shared>) -> Result<Option<A
         Ok(welcome) => Ok(Some(Admitted { hello, peer, welcome, control: (send, receive) })),
         Err(goodbye) => {
             tracing::info!(address = %peer.address, code = %goodbye.code, "not admitted");
+            Counters::add(&shared.counters.joins_refused);
             say_goodbye(connection, &mut send, goodbye, CloseCode::NotAdmitted).await?;
             Ok(None)
         }
@@ -205,6 +228,7 @@ async fn serve(connection: Connection, shared: &Arc<Shared>, admitted: Admitted)
         return close(&connection, CloseCode::Internal);
     }
     let seat: Seat = shared.registry.seat(node, &connection, &shared.counters).await;
+    let verdict = Arc::default();
     let peer = Peer {
         node,
         id: seat.id,
@@ -213,6 +237,7 @@ async fn serve(connection: Connection, shared: &Arc<Shared>, admitted: Admitted)
         reports: Arc::new(Semaphore::new(limits::REPORTS_MAX)),
         blobs: Arc::new(Semaphore::new(limits::BLOBS_MAX)),
         bad_frames: Arc::default(),
+        verdict: Arc::clone(&verdict),
     };
     let (commands, queue) = mpsc::channel(limits::COMMANDS_MAX);
     let welcomed =
@@ -223,8 +248,13 @@ async fn serve(connection: Connection, shared: &Arc<Shared>, admitted: Admitted)
         return shared.registry.leave(node, seat.id);
     }
     Counters::add(&shared.counters.joined);
-    let handle =
-        NodeConnection { id: seat.id, address: facts.address, commands, connection: connection.clone() };
+    let handle = NodeConnection {
+        id: seat.id,
+        address: facts.address,
+        commands,
+        connection: connection.clone(),
+        verdict,
+    };
     peer.tell(TransportEvent::Joined { node, connection: handle, hello, peer: facts }).await;
     let cause = converse(&peer, send, receive, queue).await;
     shared.registry.leave(node, seat.id);
@@ -246,7 +276,7 @@ async fn converse(
         tokio::select! {
             accepted = peer.connection.accept_bi() => match accepted {
                 Ok((send, receive)) => { streams.spawn(report::serve(peer.clone(), send, receive)); }
-                Err(error) => break loss(&error),
+                Err(error) => break peer.loss(&error),
             },
             command = queue.recv() => {
                 let Some(command) = command else { break LossCause::Dismissed };
@@ -268,19 +298,6 @@ async fn converse(
     control.shutdown().await;
     streams.shutdown().await;
     cause
-}
-
-fn loss(error: &quinn::ConnectionError) -> LossCause {
-    match error {
-        quinn::ConnectionError::LocallyClosed => LossCause::Replaced,
-        quinn::ConnectionError::ApplicationClosed(_) => LossCause::NodeLeft,
-        quinn::ConnectionError::VersionMismatch
-        | quinn::ConnectionError::TransportError(_)
-        | quinn::ConnectionError::ConnectionClosed(_)
-        | quinn::ConnectionError::Reset
-        | quinn::ConnectionError::TimedOut
-        | quinn::ConnectionError::CidsExhausted => LossCause::Network(error.to_string()),
-    }
 }
 
 /// Performs one command. Only the control stream is written here, so that its messages keep their order.
@@ -317,7 +334,9 @@ async fn perform(
         Err(error) => {
             // The stream is gone with its connection, whose own reason is the better one.
             let reason = peer.connection.close_reason();
-            Err(reason.as_ref().map_or_else(|| LossCause::Network(error.to_string()), loss))
+            Err(reason
+                .as_ref()
+                .map_or_else(|| LossCause::Network(error.to_string()), |reason| peer.loss(reason)))
         }
     }
 }
@@ -335,15 +354,17 @@ async fn listen(peer: Peer, mut receive: RecvStream) -> LossCause {
             }
             Ok(Some(FromNode::Hello(_))) => {
                 peer.bad_frame(&"a second hello");
-                close(&peer.connection, CloseCode::BadFrame);
+                peer.cut_off();
                 return LossCause::Misbehaved;
             }
             Ok(None) => return LossCause::NodeLeft,
-            Err(frame::ReadError::Stream(quinn::ReadError::ConnectionLost(error))) => return loss(&error),
+            Err(frame::ReadError::Stream(quinn::ReadError::ConnectionLost(error))) => {
+                return peer.loss(&error);
+            }
             Err(error) => {
                 peer.bad_frame(&error);
                 // The control stream cannot be found again after a bad frame, so the connection goes with it.
-                close(&peer.connection, CloseCode::BadFrame);
+                peer.cut_off();
                 return LossCause::Misbehaved;
             }
         }

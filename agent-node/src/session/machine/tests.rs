@@ -476,7 +476,7 @@ proptest! {
                 Input::JobAbandoned { attempt, .. } if running.remove(attempt).is_none() => continue,
                 _ => {}
             }
-            if matches!(input, Input::Connected | Input::ConnectFailed { .. }) {
+            if matches!(input, Input::Connected | Input::ConnectFailed { .. } | Input::Disconnected { .. }) {
                 dialling = false;
             }
             for effect in machine.step(now, input) {
@@ -488,6 +488,7 @@ proptest! {
                     Effect::Settle { attempt, .. } => prop_assert!(signed.remove(&attempt)),
                     Effect::SendReport { attempt } => prop_assert!(signed.contains(&attempt)),
                     Effect::Connect { .. } => { prop_assert!(!dialling); dialling = true; }
+                    Effect::Disconnect => dialling = false,
                     _ => {}
                 }
             }
