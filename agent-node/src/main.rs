@@ -15,6 +15,8 @@ fn main() -> ExitCode {
         Command::WorkerCpu { artefact, threads } => {
             worker_main(&WorkerArguments { artefact, threads }, sandbox::lock_worker)
         }
+        Command::Run(arguments) => cli::exit(cli::run(&arguments)),
+        Command::Doctor(arguments) => cli::exit(cli::doctor(&arguments)),
         Command::CheckTask(arguments) => cli::exit(cli::check_task(&arguments)),
         Command::Devices(arguments) => cli::exit(cli::devices(&arguments)),
     }

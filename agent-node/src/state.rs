@@ -20,6 +20,9 @@ const VERSION: &str = "muster-node-state/1\n";
 /// Longest version file that is read: a damaged one may be anything.
 const VERSION_MAX: u64 = 64;
 
+/// What may lie in a new folder already: whoever starts a node in the background keeps its log and process id there.
+const BROUGHT: [&str; 2] = ["node.log", "pid"];
+
 /// A folder that this node may use.
 #[derive(Debug, Clone)]
 pub struct State {
@@ -35,6 +38,7 @@ impl State {
         let folder = folder.canonicalize().map_err(|error| io(&place, &error))?;
         check_owner(&folder)?;
         check_version(&folder)?;
+        check_private(&folder)?;
         let state = Self { folder };
         make_folder(&state.cache())?;
         Ok(state)
@@ -73,6 +77,12 @@ fn check_owner(folder: &Path) -> Result<(), Refusal> {
         let next = "run as its owner, or name another --state folder";
         return Err(Refusal::new("state/owner", place, cause, next));
     }
+    Ok(())
+}
+
+fn check_private(folder: &Path) -> Result<(), Refusal> {
+    let place = folder.display().to_string();
+    let metadata = std::fs::metadata(folder).map_err(|error| io(&place, &error))?;
     let mode = metadata.permissions().mode();
     if mode & 0o022 != 0 {
         let cause = format!("others may write to this folder (mode {:03o})", mode & 0o777);
@@ -95,8 +105,10 @@ fn check_version(folder: &Path) -> Result<(), Refusal> {
         )),
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let shown = folder.display().to_string();
-            let mut strangers = std::fs::read_dir(folder).map_err(|error| io(&shown, &error))?;
-            if strangers.next().is_some() {
+            let names = std::fs::read_dir(folder).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+            let mut names = names.map_err(|error| io(&shown, &error))?;
+            names.retain(|entry| !BROUGHT.iter().any(|name| entry.file_name() == *name));
+            if !names.is_empty() {
                 return Err(Refusal::new(
                     "state/not-a-state-folder",
                     shown,
@@ -104,6 +116,9 @@ fn check_version(folder: &Path) -> Result<(), Refusal> {
                     "name an empty or new folder with --state",
                 ));
             }
+            // Whoever made a new folder may have done so under a generous umask.
+            let private = std::fs::Permissions::from_mode(0o700);
+            std::fs::set_permissions(folder, private).map_err(|error| io(&shown, &error))?;
             write_version(&version).map_err(|error| io(&place, &error))
         }
         Err(error) => Err(io(&place, &error)),
@@ -177,6 +192,16 @@ mod tests {
         }
         std::fs::remove_file(path.join("version")).unwrap();
         assert_eq!(code(&path), "state/not-a-state-folder");
+    }
+
+    #[test]
+    fn a_new_folder_with_the_log_of_its_node_is_made_private() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(folder.path(), Permissions::from_mode(0o775)).unwrap();
+        std::fs::write(folder.path().join("node.log"), "").unwrap();
+        State::admit(folder.path()).unwrap();
+        let mode = std::fs::metadata(folder.path()).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
     }
 
     #[test]

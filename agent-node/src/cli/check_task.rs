@@ -31,7 +31,7 @@ pub(crate) fn check_task(arguments: &CheckTaskArguments) -> anyhow::Result<ExitC
     } else {
         print(&rehearsal);
     }
-    let holds = rehearsal.outcome.status == Status::Ok;
+    let holds = rehearsal.status == Status::Ok;
     Ok(if holds { ExitCode::SUCCESS } else { ExitCode::from(TASK_AT_FAULT) })
 }
 
@@ -43,12 +43,9 @@ fn print(rehearsal: &Rehearsal) {
     for warning in &rehearsal.warnings {
         println!("warning: {warning}");
     }
-    match &rehearsal.outcome.cause {
-        None => println!("ok: zeros and untouched outputs fail, as they must"),
-        Some(cause) => {
-            println!("{}: {} [{}]", rehearsal.outcome.status, cause.message, cause.code);
-            println!("  {}", rehearsal.outcome.hint);
-        }
+    println!("{}", rehearsal.detail);
+    if !rehearsal.outcome.hint.is_empty() {
+        println!("  {}", rehearsal.outcome.hint);
     }
     if let Some(log) = &rehearsal.log {
         println!("{log}");

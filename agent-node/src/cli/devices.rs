@@ -1,10 +1,11 @@
 //! `muster-node devices`.
 
 use super::DevicesArguments;
+use super::doctor::text;
 use super::settings::passing_wish;
 use agent_node::inventory::cpu_offers;
 use agent_node::scratch::Scratch;
-use fleet_config::domain::{DeviceDescription, Fact, field};
+use fleet_config::domain::{DeviceDescription, field};
 use std::process::ExitCode;
 
 pub(crate) fn devices(arguments: &DevicesArguments) -> anyhow::Result<ExitCode> {
@@ -18,22 +19,12 @@ pub(crate) fn devices(arguments: &DevicesArguments) -> anyhow::Result<ExitCode> 
     }
     for device in &descriptions {
         let fact = |name: &str| device.identity.get(name).or_else(|| device.configuration.get(name));
-        println!("{}  {}", device.architecture, show(fact(field::DEVICE_MODEL)));
+        println!("{}  {}", device.architecture, text(fact(field::DEVICE_MODEL)));
         println!("  memory    {} MiB for candidates", device.memory >> 20);
-        println!("  compiler  {}", show(fact(field::COMPILER)));
-        println!("  sandbox   {}", show(fact(field::SANDBOX)));
-        println!("  clocks    {}", show(fact(field::CLOCK_POLICY)));
+        println!("  compiler  {}", text(fact(field::COMPILER)));
+        println!("  sandbox   {}", text(fact(field::SANDBOX)));
+        println!("  clocks    {}", text(fact(field::CLOCK_POLICY)));
     }
     println!("A node derives the names of its devices from its own key, so they are not shown here.");
     Ok(ExitCode::SUCCESS)
-}
-
-fn show(fact: Option<&Fact>) -> String {
-    match fact {
-        Some(Fact::Text(text)) => text.clone(),
-        Some(Fact::Count(count)) => count.to_string(),
-        Some(Fact::Flag(flag)) => flag.to_string(),
-        Some(Fact::Unknown(why)) => format!("unknown ({why})"),
-        None => "unknown".to_owned(),
-    }
 }

@@ -2,10 +2,14 @@
 
 mod check_task;
 mod devices;
+mod doctor;
+mod run;
 mod settings;
 
 pub(crate) use check_task::check_task;
 pub(crate) use devices::devices;
+pub(crate) use doctor::doctor;
+pub(crate) use run::run;
 
 use clap::{Args, Parser, Subcommand};
 use fleet_config::domain::Architecture;
@@ -19,9 +23,12 @@ const FAILED: u8 = 1;
 const REFUSED: u8 = 3;
 /// The task does not hold together.
 const TASK_AT_FAULT: u8 = 4;
+/// The machine lacks something.
+const UNFIT: u8 = 5;
 
 const EXIT_CODES: &str = "Exit codes: 0 done, 1 the node failed, 2 wrong usage, 3 refused (state folder, sandbox, \
-                          compiler, invite, settings), 4 the task does not hold together (check-task).";
+                          compiler, invite, settings), 4 the task does not hold together (check-task), \
+                          5 the machine lacks something (doctor).";
 
 /// Runs candidates for a Muster coordinator: compiles, checks and times them, confined, and signs what it found.
 #[derive(Debug, Parser)]
@@ -33,12 +40,18 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Join a coordinator and work for it until stopped.
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(RunArguments),
     /// Compile and run a task's reference and baseline here, and say whether a fake would pass.
     #[command(after_help = CHECK_EXAMPLES)]
     CheckTask(CheckTaskArguments),
     /// Show the devices that this machine would offer.
     #[command(after_help = DEVICES_EXAMPLES)]
     Devices(DevicesArguments),
+    /// Say what this machine has and lacks for being a node.
+    #[command(after_help = DOCTOR_EXAMPLES)]
+    Doctor(DoctorArguments),
     /// Applies the sandbox to itself and becomes the program that the node named; started by the node alone.
     #[command(hide = true)]
     SandboxLaunch,
@@ -46,6 +59,14 @@ pub(crate) enum Command {
     #[command(hide = true)]
     WorkerCpu { artefact: PathBuf, threads: u32 },
 }
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  muster node invite | muster-node run --coordinator gpu-lab:7443 --invite-file -
+  muster-node run --state /var/lib/muster-node --coordinator 10.0.0.5:7443 --level cpu:x86-64-v2
+Two nodes of one machine need two --state folders. Stop with SIGTERM or Ctrl-C: running workers are killed, signed
+results stay in the outbox and are sent at the next start.
+Exit codes: 0 done, 1 the node failed, 2 wrong usage, 3 refused.";
 
 const CHECK_EXAMPLES: &str = "\
 Examples:
@@ -58,6 +79,12 @@ const DEVICES_EXAMPLES: &str = "\
 Examples:
   muster-node devices
   muster-node devices --level cpu:x86-64-v2 --level cpu:x86-64-v3 --json";
+
+const DOCTOR_EXAMPLES: &str = "\
+Examples:
+  muster-node doctor
+  muster-node doctor --full --json
+Exit codes: 0 fit, 1 the check failed, 2 wrong usage, 5 this machine lacks something that a node needs.";
 
 /// What all commands share.
 #[derive(Debug, Args)]
@@ -75,6 +102,31 @@ pub(crate) struct DeviceArguments {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct RunArguments {
+    /// Folder of keys, outbox and caches. Default: $XDG_DATA_HOME/muster-node.
+    #[arg(long, env = "MUSTER_NODE_STATE", value_name = "DIR")]
+    pub(crate) state: Option<PathBuf>,
+    /// Coordinator to dial, HOST:PORT, in place of the addresses in the invite; repeat it for alternatives, best
+    /// first. A node that starts without an invite dials where it joined.
+    #[arg(long = "coordinator", value_name = "ADDR")]
+    pub(crate) coordinators: Vec<String>,
+    /// File with the invite, `-` for standard input. Needed until the node has joined.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) invite_file: Option<PathBuf>,
+    /// Name for people. Default: the host's name.
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    /// Settings file; what is given on the command line wins.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Log filter, as in `info,quinn=warn`. Logs go to standard error.
+    #[arg(long, value_name = "FILTER")]
+    pub(crate) log: Option<String>,
+    #[command(flatten)]
+    pub(crate) devices: DeviceArguments,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct CheckTaskArguments {
     /// The task file, or a folder with a `task.toml`.
     pub(crate) task: PathBuf,
@@ -88,6 +140,18 @@ pub(crate) struct CheckTaskArguments {
 #[derive(Debug, Args)]
 pub(crate) struct DevicesArguments {
     /// Print the descriptions as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) devices: DeviceArguments,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArguments {
+    /// Also compile and run small kernels: the conformance suite of the CPU device. Takes half a minute.
+    #[arg(long)]
+    pub(crate) full: bool,
+    /// Print the answer as JSON.
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]

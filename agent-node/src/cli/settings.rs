@@ -1,11 +1,78 @@
 //! Command line over settings file over defaults.
 
-use super::DeviceArguments;
+use super::{DeviceArguments, RunArguments};
 use agent_node::harness::harness;
 use agent_node::inventory::{self, Wish};
 use agent_node::sandbox::Confinement;
 use anyhow::Context as _;
-use std::path::Path;
+use fleet_config::config::{NodeSettings, load};
+use fleet_config::domain::Architecture;
+use fleet_config::refusal::Refusal;
+use std::path::{Path, PathBuf};
+
+/// The settings of a run, with the command line's words put over those of the file.
+pub(super) fn settings(arguments: &RunArguments) -> Result<NodeSettings, Refusal> {
+    let mut settings = match &arguments.config {
+        Some(path) => load::node_settings(path)?,
+        None => NodeSettings::default(),
+    };
+    let text = |path: &Path| path.display().to_string();
+    if let Some(state) = &arguments.state {
+        settings.state = text(state);
+    }
+    if !arguments.coordinators.is_empty() {
+        settings.coordinators.clone_from(&arguments.coordinators);
+    }
+    if let Some(file) = &arguments.invite_file {
+        settings.invite_file = text(file);
+    }
+    if let Some(name) = &arguments.name {
+        settings.name.clone_from(name);
+    }
+    if let Some(log) = &arguments.log {
+        settings.log.clone_from(log);
+    }
+    if let Some(compiler) = &arguments.devices.compiler {
+        settings.compiler = text(compiler);
+    }
+    if !arguments.devices.levels.is_empty() {
+        settings.devices.levels = arguments.devices.levels.iter().map(ToString::to_string).collect();
+    }
+    settings.unsafe_no_sandbox |= arguments.devices.unsafe_no_sandbox;
+    if settings.name.is_empty() {
+        settings.name = host_name();
+    }
+    Ok(settings)
+}
+
+fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// Where the node keeps its state when nobody says.
+pub(super) fn state_folder(settings: &NodeSettings) -> Result<PathBuf, Refusal> {
+    if !settings.state.is_empty() {
+        return Ok(PathBuf::from(&settings.state));
+    }
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let data = variable("XDG_DATA_HOME").or_else(|| Some(variable("HOME")?.join(".local/share")));
+    data.map(|data| data.join("muster-node")).ok_or_else(|| {
+        let cause = "neither --state nor MUSTER_NODE_STATE, XDG_DATA_HOME or HOME is set";
+        Refusal::new("state/no-folder", "", cause, "name a folder with --state")
+    })
+}
+
+/// Levels as the settings file writes them: with or without the vendor.
+pub(super) fn levels(settings: &NodeSettings) -> Result<Vec<Architecture>, Refusal> {
+    let parse = |text: &String| {
+        let full = if text.contains(':') { text.clone() } else { format!("cpu:{text}") };
+        full.parse().map_err(|error| {
+            let next = "write a level such as cpu:x86-64-v2";
+            Refusal::new("node/level", text.as_str(), format!("{error}"), next)
+        })
+    };
+    settings.devices.levels.iter().map(parse).collect()
+}
 
 /// The confinement that the flag asks for.
 pub(super) fn confinement(unsafe_no_sandbox: bool) -> Confinement {

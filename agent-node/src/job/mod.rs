@@ -19,6 +19,7 @@ pub mod rehearsal;
 mod resolve;
 pub mod runner;
 mod scalar;
+pub mod service;
 mod sign;
 mod time;
 mod validate;

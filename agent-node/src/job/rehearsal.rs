@@ -11,7 +11,7 @@ use fleet_config::config::LoadedTask;
 use fleet_config::domain::canonical::{CanonicalError, Document};
 use fleet_config::domain::{
     Architecture, BlobRef, Candidate, CellId, Digest, Fence, MeasurementPolicy, Milliseconds, Nonce, Outcome,
-    Provenance, Seed, SubmissionId, Task,
+    Provenance, Seed, Status, SubmissionId, Task,
 };
 use fleet_config::identity::SecretKey;
 use ledger::entry::predicate::CaseEvidence;
@@ -34,6 +34,10 @@ const LOG_MAX: usize = 64 << 10;
 pub struct Rehearsal {
     pub task: String,
     pub architecture: Architecture,
+    /// The outcome's status, for programs that want nothing else.
+    pub status: Status,
+    /// The outcome in one line, for people.
+    pub detail: String,
     /// `ok`, or the first fault of reference, baseline or task.
     pub outcome: Outcome,
     /// Cases that passed, each once.
@@ -89,6 +93,8 @@ pub fn rehearse_task(
     let mut rehearsal = Rehearsal {
         task: name,
         architecture: offer.description.architecture.clone(),
+        status: Status::Ok,
+        detail: "reference and baseline agree; zeros and untouched outputs fail, as they must".to_owned(),
         outcome: Outcome::ok(),
         cases: Vec::new(),
         warnings: warnings.iter().map(ToString::to_string).collect(),
@@ -111,6 +117,10 @@ pub fn rehearse_task(
                 });
             }
         }
+    }
+    rehearsal.status = rehearsal.outcome.status;
+    if let Some(cause) = &rehearsal.outcome.cause {
+        rehearsal.detail = format!("{}: {} [{}]", rehearsal.status, cause.message, cause.code);
     }
     Ok(rehearsal)
 }
