@@ -165,12 +165,12 @@ impl Writer {
     fn take(&mut self, request: CommitRequest) {
         match request {
             CommitRequest::AddTask { entry, reply } => {
-                let subject = Subject::of_blob(&entry.name, &entry.definition);
+                let subject = Subject::of_blob("task", &entry.definition);
                 let index = self.seal_and_stage(*entry, subject);
                 self.staged.answers.push(Answer::Index(reply, index));
             }
             CommitRequest::AddPolicy { entry, reply } => {
-                let subject = Subject::of_blob(&entry.name, &entry.definition);
+                let subject = Subject::of_blob("policy", &entry.definition);
                 let index = self.seal_and_stage(*entry, subject);
                 self.staged.answers.push(Answer::Index(reply, index));
             }
@@ -234,7 +234,7 @@ impl Writer {
         let key = fleet_config::identity::PublicKey::from_hex(&entry.signing_key).map_err(|error| {
             Refusal::new("join/key", "", error.to_string(), "let the node make a new key")
         })?;
-        self.seal_and_stage(entry, Subject::of_key("node", &key))
+        self.seal_and_stage(entry, Subject::of_key("signing-key", &key))
     }
 
     fn record_grants(&mut self, leased: &[LeasedGrant]) {

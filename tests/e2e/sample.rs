@@ -1,0 +1,115 @@
+//! The sample task through a real fleet: verdicts with first causes, ranking, reuse, verification.
+
+use fleet_tests::fleet::{Fleet, checkout};
+use serde_json::Value;
+use std::path::PathBuf;
+
+const CLASS: &str = "cpu:x86-64-v2";
+
+fn candidates() -> Vec<PathBuf> {
+    let names = ["tiled", "vectorised", "slower", "odd-size-bug", "overrun", "syntax-error"];
+    names.iter().map(|name| checkout().join(format!("scripts/sample/candidates/{name}.cu"))).collect()
+}
+
+/// The result record of the cell of the candidate named `name`.
+fn record(fleet: &Fleet, cells: &[Value], name: &str) -> Value {
+    let cell = cells
+        .iter()
+        .find(|cell| cell["name"] == name)
+        .unwrap_or_else(|| panic!("no cell of {name}: {cells:#?}"));
+    let leaf = cell["index"].as_u64().expect("a leaf").to_string();
+    fleet.json(&["show", &leaf])["statement"]["predicate"].clone()
+}
+
+#[test]
+fn six_candidates_get_the_verdicts_that_they_deserve() {
+    let fleet = Fleet::with_nodes(&[CLASS]);
+    fleet.add_task("scripts/sample");
+    let cells = fleet.submit("matmul-f32", &candidates(), &["--on", CLASS]);
+    assert_eq!(cells.len(), 6);
+    for name in ["tiled", "vectorised", "slower"] {
+        let outcome = &record(&fleet, &cells, name)["outcome"];
+        assert_eq!(outcome["status"], "ok", "{name}: {outcome:#}");
+    }
+
+    let wrong = record(&fleet, &cells, "odd-size-bug")["outcome"].clone();
+    assert_eq!(wrong["status"], "wrong_result", "{wrong:#}");
+    assert_eq!(wrong["cause"]["case"], "odd");
+    assert_eq!(wrong["cause"]["mismatch"]["count"], 31);
+    assert_eq!(wrong["blame"], "candidate");
+
+    let overrun = record(&fleet, &cells, "overrun")["outcome"].clone();
+    assert_eq!(overrun["status"], "contract_violation", "{overrun:#}");
+    let memory = &overrun["cause"]["memory"];
+    assert_eq!(memory["buffer"], "c");
+    assert_eq!(memory["size"], 31 * 37 * 4);
+    assert_eq!(memory["offset"], 31 * 37 * 4);
+    assert!(memory["place"]["thread"].is_array(), "the thread is named: {overrun:#}");
+
+    let syntax = record(&fleet, &cells, "syntax-error")["outcome"].clone();
+    assert_eq!(syntax["status"], "compile_error", "{syntax:#}");
+    assert_eq!(syntax["cause"]["source"]["file"], "syntax-error.cu");
+    assert!(syntax["cause"]["source"]["line"].as_u64().is_some_and(|line| line > 1));
+
+    let ranking = fleet.json(&["rank", "matmul-f32"]);
+    let table = &ranking["tables"][0];
+    assert_eq!(table["notice"], "The order on a CPU says nothing about GPUs.");
+    let names: Vec<&str> =
+        table["rows"].as_array().expect("rows").iter().filter_map(|row| row["name"].as_str()).collect();
+    assert!(names.contains(&"tiled") && names.contains(&"slower"), "{names:?}");
+    let score = |name: &str| -> u64 {
+        let row = table["rows"].as_array().expect("rows").iter().find(|row| row["name"] == name);
+        row.and_then(|row| row["score"].as_u64()).unwrap_or_else(|| panic!("{name} is not ranked: {table:#}"))
+    };
+    assert!(
+        score("tiled") > 1_000_000_000
+            && score("vectorised") > 1_000_000_000
+            && score("slower") < 1_000_000_000
+    );
+    let rejected: usize = table["rejected"]
+        .as_array()
+        .expect("rejected")
+        .iter()
+        .map(|group| group["candidates"].as_array().map_or(0, Vec::len))
+        .sum();
+    assert_eq!(rejected, 3);
+    assert_eq!(
+        fleet.json(&["rank", "matmul-f32"]),
+        ranking,
+        "the same question at the same size has the same answer"
+    );
+    fleet.verify();
+}
+
+#[test]
+fn bad_input_is_refused_with_code_place_cause_and_next_step() {
+    let fleet = Fleet::new();
+    fleet.add_task("scripts/sample");
+    let write = |name: &str, bytes: &[u8]| {
+        let path = fleet.path(name);
+        std::fs::write(&path, bytes).expect("a file can be written");
+        path.to_str().expect("UTF-8").to_owned()
+    };
+    let nul = write("nul.cu", b"extern \"C\" __global__ void matmul() {\0}");
+    let latin = write("latin.cu", b"// caf\xe9\n");
+    let cases = [
+        (vec!["submit", "matmul-f32", &nul, "--on", CLASS], "source/nul"),
+        (vec!["submit", "matmul-f32", &latin, "--on", CLASS], "source/utf8"),
+        (vec!["submit", "no-such-task", &nul, "--on", CLASS], "task/unknown-task"),
+        (vec!["show", "ffffffffffffffff"], "show/unknown"),
+        (vec!["rank", "matmul-f32", "--as-of", "999999"], "rank/as-of"),
+        (vec!["status", "zz"], "submit/unknown-submission"),
+        (vec!["node", "drain", "nobody"], "node/unknown-node"),
+    ];
+    for (arguments, code) in cases {
+        let refusal = fleet.refusal(&arguments);
+        assert_eq!(refusal["code"], code, "{arguments:?}: {refusal:#}");
+        for part in ["cause", "next"] {
+            assert!(
+                refusal[part].as_str().is_some_and(|text| !text.is_empty()),
+                "{arguments:?} lacks its {part}"
+            );
+        }
+    }
+    fleet.verify();
+}

@@ -1,0 +1,96 @@
+//! Processes of a test: started from the built binaries, killed when dropped, signalled by id.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+
+/// The folder of the built binaries: `$MUSTER_BIN`, else the profile folder that this test was built into.
+pub fn binaries() -> PathBuf {
+    if let Some(folder) = std::env::var_os("MUSTER_BIN") {
+        return folder.into();
+    }
+    let test = std::env::current_exe().expect("a test knows its own path");
+    let folder = test.parent().and_then(Path::parent).expect("tests lie in <profile>/deps").to_owned();
+    assert!(folder.join("muster").is_file(), "build the binaries first: cargo build --workspace --bins");
+    folder
+}
+
+/// A running process with its log; killed when dropped.
+#[derive(Debug)]
+pub struct Process {
+    child: Child,
+    log: PathBuf,
+}
+
+/// Signals that tests send.
+#[derive(Debug, Clone, Copy)]
+pub enum Signal {
+    Kill,
+    Stop,
+    Continue,
+    Terminate,
+}
+
+impl Process {
+    /// Starts the binary `name`, output going to `log`, with further environment variables.
+    #[expect(clippy::disallowed_methods, reason = "the harness starts real processes")]
+    pub fn start(name: &str, arguments: &[&str], log: &Path, environment: &[(&str, &str)]) -> Self {
+        let file = File::options().create(true).append(true).open(log).expect("the log can be opened");
+        let copy = file.try_clone().expect("the log can be shared");
+        let child = Command::new(binaries().join(name))
+            .args(arguments)
+            .envs(environment.iter().copied())
+            .stdin(Stdio::null())
+            .stdout(file)
+            .stderr(copy)
+            .spawn()
+            .unwrap_or_else(|error| panic!("{name} does not start: {error}"));
+        Self { child, log: log.to_owned() }
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// How it ended, if it has.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().expect("a child can be waited for")
+    }
+
+    pub fn wait(&mut self) -> ExitStatus {
+        self.child.wait().expect("a child can be waited for")
+    }
+
+    /// Everything that it logged.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Sends a signal to this very process.
+    #[expect(clippy::disallowed_methods, reason = "the harness signals its own processes")]
+    pub fn signal(&self, signal: Signal) {
+        let name = match signal {
+            Signal::Kill => "-KILL",
+            Signal::Stop => "-STOP",
+            Signal::Continue => "-CONT",
+            Signal::Terminate => "-TERM",
+        };
+        let status = Command::new("kill").args([name, &self.id().to_string()]).status();
+        assert!(status.is_ok_and(|status| status.success()), "{name} was not delivered");
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // One that has ended already cannot be killed, which is fine.
+        let _ended = self.child.kill();
+        let _collected = self.child.wait();
+    }
+}
+
+/// Runs the binary `name` to its end.
+#[expect(clippy::disallowed_methods, reason = "the harness starts real processes")]
+pub fn run(name: &str, arguments: &[&str]) -> Output {
+    let output = Command::new(binaries().join(name)).args(arguments).stdin(Stdio::null()).output();
+    output.unwrap_or_else(|error| panic!("{name} does not start: {error}"))
+}
