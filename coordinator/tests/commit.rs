@@ -107,7 +107,13 @@ impl World {
             nonce: Nonce([cell; 32]),
             seeds: vec![Seed(1), Seed(2)],
             attempt: 1,
-            terms: Terms { memory: Bytes(1), queue: None, compile: Milliseconds(1), run: Milliseconds(1), seeds: 2 },
+            terms: Terms {
+                memory: Bytes(1),
+                queue: None,
+                compile: Milliseconds(1),
+                run: Milliseconds(1),
+                seeds: 2,
+            },
             waited: Milliseconds(0),
         }
     }
@@ -135,7 +141,11 @@ impl World {
         let environment = self.blobs.put(&canonical::to_bytes(&environment).unwrap()).unwrap();
         let volatile = VolatileFacts { before: Facts::new(), during: Vec::new(), after: Facts::new() };
         let volatile = self.blobs.put(&canonical::to_bytes(&volatile).unwrap()).unwrap();
-        let cause = Cause { code: "compile/error".to_owned(), message: "expected `;`".to_owned(), ..Cause::default() };
+        let cause = Cause {
+            code: "compile/error".to_owned(),
+            message: "expected `;`".to_owned(),
+            ..Cause::default()
+        };
         let record = ResultRecord {
             origin: self.origin.clone(),
             submission: grant.submission,
@@ -152,9 +162,20 @@ impl World {
             class: class.id().unwrap(),
             seeds: grant.seeds.clone(),
             generator: 1,
-            harness: Harness { version: "test".to_owned(), digest: Digest([1; 32]), commit: String::new(), dirty: true },
+            harness: Harness {
+                version: "test".to_owned(),
+                digest: Digest([1; 32]),
+                commit: String::new(),
+                dirty: true,
+            },
             sandbox: "kernel".to_owned(),
-            outcome: Outcome::failed(Status::CompileError, Stage::Compile, Blame::Candidate, cause, "correct it"),
+            outcome: Outcome::failed(
+                Status::CompileError,
+                Stage::Compile,
+                Blame::Candidate,
+                cause,
+                "correct it",
+            ),
             timings: Vec::new(),
             stage_times: StageTimes::default(),
             build: None,
@@ -221,7 +242,11 @@ async fn a_replay_is_refused_for_another_cell_by_another_node_and_into_another_l
     let same = other.grant(10, 5, 2);
     other.granted(&same).await;
     assert_eq!(code(&other.report(2, 10, 5, &envelope).await), "entry/field", "bound to the other origin");
-    assert_eq!(code(&world.report(2, 10, 5, &envelope).await), "accepted", "the lease holder's own still counts");
+    assert_eq!(
+        code(&world.report(2, 10, 5, &envelope).await),
+        "accepted",
+        "the lease holder's own still counts"
+    );
     world.end().await;
     other.end().await;
 }
@@ -238,7 +263,10 @@ async fn a_late_result_becomes_attempt_refused_and_is_quoted() {
         task: grant.task,
         candidate: grant.candidate,
     };
-    world.commit.try_send(CommitRequest::Lost { about, fence: Fence(5), reason: LostReason::NodeSilent }).unwrap();
+    world
+        .commit
+        .try_send(CommitRequest::Lost { about, fence: Fence(5), reason: LostReason::NodeSilent })
+        .unwrap();
     assert!(matches!(world.events.recv().await, Some(LedgerEvent::Lost { .. })));
     let retry = world.grant(10, 9, 3);
     world.granted(&retry).await;
@@ -246,7 +274,9 @@ async fn a_late_result_becomes_attempt_refused_and_is_quoted() {
     let RecordVerdict::Refused { reason, .. } = &refused else { panic!("{refused:?}") };
     assert_eq!(reason, "stale-fence");
     let again = world.report(2, 10, 5, &late).await;
-    assert!(matches!((&refused, &again), (RecordVerdict::Refused { index: a, .. }, RecordVerdict::Refused { index: b, .. }) if a == b));
+    assert!(
+        matches!((&refused, &again), (RecordVerdict::Refused { index: a, .. }, RecordVerdict::Refused { index: b, .. }) if a == b)
+    );
     let second = world.result(&retry, 3);
     assert_eq!(code(&world.report(3, 10, 9, &second).await), "accepted");
     assert_eq!(code(&world.report(2, 10, 5, &late).await), "refused", "a closed cell stays closed");
