@@ -2,6 +2,7 @@
 
 use crate::backend::Backend;
 use crate::backend::cpu::{CpuBackend, Toolchain, ToolchainError, USUAL_COMPILERS, attributes};
+use crate::backend::cuda::CudaBackend;
 use crate::probe::{Host, cpu_device_id, cpu_levels, host_configuration, host_identity};
 use crate::sandbox::{self, Confinement, Level};
 use fleet_config::domain::{Architecture, DeviceDescription, DeviceKind, Fact, Facts, field};
@@ -85,6 +86,32 @@ pub fn cpu_offers(wish: &Wish) -> Result<Vec<Offer>, Refusal> {
     Ok(offers)
 }
 
+/// The CUDA devices of this machine; without one, the reason. Never an error: a machine without a GPU is a good node.
+pub fn cuda_offers(wish: &Wish) -> (Vec<Offer>, Option<String>) {
+    let backend = Arc::new(CudaBackend::discover(&wish.cache, wish.confinement));
+    if let Err(reason) = backend.compiler() {
+        // Without a compiler every candidate would fail on this node's account.
+        let absent = backend.absence().map_or_else(|| reason.to_string(), str::to_owned);
+        return (Vec::new(), Some(absent));
+    }
+    let absence = backend.absence().map(str::to_owned);
+    let offer = |mut description: DeviceDescription| {
+        set_node_facts(&mut description.configuration, wish);
+        Offer { backend: backend.clone(), description }
+    };
+    (backend.devices().into_iter().map(offer).collect(), absence)
+}
+
+/// What every device of this node has in common.
+fn set_node_facts(facts: &mut Facts, wish: &Wish) {
+    let text = |text: &str| Fact::Text(text.to_owned());
+    let mut set = |name: &str, fact: Fact| facts.insert(name.to_owned(), fact);
+    set(field::SANDBOX, text(wish.confinement.level().as_str()));
+    set(field::HARNESS, text(&wish.harness.version));
+    set(field::HARNESS_COMMIT, text(&wish.harness.commit));
+    set(field::HARNESS_DIRTY, Fact::Flag(wish.harness.dirty));
+}
+
 fn discover(wish: &Wish) -> Result<Toolchain, Refusal> {
     make_folder(&wish.folder)?;
     let candidates = match &wish.compiler {
@@ -134,10 +161,7 @@ fn configuration(wish: &Wish, level: &Architecture, toolchain: &Toolchain) -> Fa
     set(field::COMPILER, text(&toolchain.version));
     // The policy's own flags are in the comparability class through the policy.
     set(field::COMPILER_FLAGS, text(&format!("for {}, and those of the policy", level.name())));
-    set(field::SANDBOX, text(wish.confinement.level().as_str()));
-    set(field::HARNESS, text(&wish.harness.version));
-    set(field::HARNESS_COMMIT, text(&wish.harness.commit));
-    set(field::HARNESS_DIRTY, Fact::Flag(wish.harness.dirty));
+    set_node_facts(&mut facts, wish);
     facts
 }
 

@@ -3,6 +3,7 @@
 mod cli;
 
 use agent_node::backend::cpu::{WorkerArguments, worker_main};
+use agent_node::backend::cuda;
 use agent_node::sandbox;
 use clap::Parser;
 use cli::{Arguments, Command};
@@ -10,14 +11,19 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     match Arguments::parse().command {
-        // These two are the node's own children: they must not start logging, threads or anything else.
+        // These are the node's own children: they must not start logging, threads or anything else.
         Command::SandboxLaunch => sandbox::launcher_main(),
         Command::WorkerCpu { artefact, threads } => {
             worker_main(&WorkerArguments { artefact, threads }, sandbox::lock_worker)
         }
         Command::Run(arguments) => cli::exit(cli::run(&arguments)),
         Command::Doctor(arguments) => cli::exit(cli::doctor(&arguments)),
+        Command::WorkerCuda => cuda::worker_main(),
+        Command::ProbeCuda => cuda::probe_cuda_main(),
+        Command::NvrtcCompile => cuda::nvrtc_compile_main(),
         Command::CheckTask(arguments) => cli::exit(cli::check_task(&arguments)),
         Command::Devices(arguments) => cli::exit(cli::devices(&arguments)),
+        Command::Compile(arguments) => cli::compile(&arguments),
+        Command::CheckCuda(arguments) => cli::check_cuda(&arguments),
     }
 }

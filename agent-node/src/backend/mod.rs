@@ -6,6 +6,7 @@
 
 pub mod conformance;
 pub mod cpu;
+pub mod cuda;
 
 use crate::sandbox::Confinement;
 use fleet_config::domain::{

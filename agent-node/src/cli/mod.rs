@@ -1,12 +1,14 @@
 //! The command line of `muster-node`: arguments, and how an error becomes an exit code.
 
 mod check_task;
+mod cuda;
 mod devices;
 mod doctor;
 mod run;
 mod settings;
 
 pub(crate) use check_task::check_task;
+pub(crate) use cuda::{check_cuda, compile};
 pub(crate) use devices::devices;
 pub(crate) use doctor::doctor;
 pub(crate) use run::run;
@@ -58,6 +60,19 @@ pub(crate) enum Command {
     /// Holds one candidate for the CPU device; started by the node alone.
     #[command(hide = true)]
     WorkerCpu { artefact: PathBuf, threads: u32 },
+    /// Holds one candidate for a CUDA device; started by the node alone.
+    #[command(hide = true)]
+    WorkerCuda,
+    /// Asks the CUDA driver for its devices; started by the node alone.
+    #[command(hide = true)]
+    ProbeCuda,
+    /// Compiles one CUDA source with NVRTC; started by the node alone.
+    #[command(hide = true)]
+    NvrtcCompile,
+    /// Compile CUDA C++ for any architecture without a GPU: diagnostics, registers, spills, shared memory.
+    Compile(cuda::CompileArguments),
+    /// Look for CUDA devices and NVRTC, and run the conformance suite on each device.
+    CheckCuda(cuda::CheckArguments),
 }
 
 const RUN_EXAMPLES: &str = "\

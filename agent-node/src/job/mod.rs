@@ -29,6 +29,7 @@ mod tests;
 
 pub use context::{Assignment, BlobFault, BlobSource, Context, Hold, Machine, Node};
 pub use fault::{Party, Stop};
+pub(crate) use resolve::entries;
 pub use sign::{FinishedAttempt, SignError};
 
 use context::{RunBudget, elapsed};

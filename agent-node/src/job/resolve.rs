@@ -36,7 +36,7 @@ pub(super) struct Setting<'a> {
 
 /// The kernels that `plan` launches, each once, in the order of their first launch. The task's own entry must
 /// match the task's signature; helpers of a candidate are its own business.
-pub(super) fn entries(task: &Task, plan: &LaunchPlan) -> Vec<EntryPoint> {
+pub(crate) fn entries(task: &Task, plan: &LaunchPlan) -> Vec<EntryPoint> {
     let mut entries: Vec<EntryPoint> = Vec::new();
     for step in &plan.steps {
         if let Step::Kernel(kernel) = step

@@ -8,6 +8,7 @@ mod configuration;
 mod host;
 mod identity;
 mod level;
+pub mod nvidia;
 mod volatile;
 
 #[cfg(test)]

@@ -1,0 +1,146 @@
+//! Finding devices, in a child (`muster-node probe-cuda`): the driver starts threads and may crash; the node does neither.
+
+use super::driver::{self, Described};
+use super::worker::panic_text;
+use crate::sandbox::{self, Confinement, ExitHow, Profile, Request, ResourceLimits};
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Name of the answer in the child's folder.
+const ANSWER: &str = "devices.json";
+/// Bytes of it: some hundred for each device.
+const ANSWER_MAX: u64 = 1 << 20;
+/// Initialising a driver with eight devices and no persistence takes some seconds each.
+const LIMIT: Duration = Duration::from_secs(120);
+const OUTPUT_MAX: usize = 64 << 10;
+
+/// What the driver found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Found {
+    /// 13000 for CUDA 13.0.
+    pub cuda_version: i32,
+    pub devices: Vec<Described>,
+}
+
+/// The hidden subcommand. Its working folder receives the answer.
+pub fn probe_cuda_main() -> ExitCode {
+    let found = std::panic::catch_unwind(|| {
+        driver::describe_all()
+            .map(|(cuda_version, devices)| Found { cuda_version, devices })
+            .map_err(|error| error.to_string())
+    });
+    let found = found.unwrap_or_else(|panic| Err(panic_text(panic.as_ref())));
+    let written =
+        serde_json::to_vec(&found).map_err(std::io::Error::from).and_then(|text| fs::write(ANSWER, text));
+    match written {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("probe-cuda: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Asks the driver through a child; the error says why there is no device.
+pub(super) fn find(folder: &Path, confinement: Confinement) -> Result<Found, String> {
+    let folder = folder.join(format!("probe-{}", std::process::id()));
+    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let found = ask(&folder, confinement);
+    let _ = fs::remove_dir_all(&folder);
+    found
+}
+
+fn ask(folder: &Path, confinement: Confinement) -> Result<Found, String> {
+    let request = Request {
+        program: sandbox::own_binary(),
+        arguments: vec!["probe-cuda".into()],
+        environment: environment(None),
+        folder: folder.to_owned(),
+        readable: readable(),
+        executable: Vec::new(),
+        devices: device_nodes(),
+        passed: Vec::new(),
+        profile: Profile::CudaWorker,
+        limits: limits(OUTPUT_MAX),
+    };
+    let mut child =
+        sandbox::spawn(request, confinement).map_err(|error| format!("cannot ask the driver: {error}"))?;
+    let exit = child.wait(LIMIT).map_err(|error| error.to_string())?;
+    if exit.how != ExitHow::Code(0) {
+        return Err(format!("the driver's probe ended by {:?}: {}", exit.how, exit.output.text()));
+    }
+    let text =
+        super::compile::read_bounded(&folder.join(ANSWER), ANSWER_MAX).map_err(|error| error.to_string())?;
+    serde_json::from_slice::<Result<Found, String>>(&text).map_err(|error| error.to_string())?
+}
+
+/// What the driver reads beside its libraries. It runs without what does not exist.
+pub(super) fn readable() -> Vec<PathBuf> {
+    const PATHS: [&str; 13] = [
+        "/proc/driver/nvidia",
+        "/proc/driver/nvidia-uvm",
+        "/proc/devices",
+        "/proc/modules",
+        "/proc/cpuinfo",
+        "/proc/meminfo",
+        "/proc/version",
+        "/proc/sys/vm",
+        "/proc/sys/kernel",
+        "/sys",
+        "/usr/share/nvidia",
+        "/etc/nvidia",
+        "/usr/local/cuda/compat",
+    ];
+    let mut paths: Vec<PathBuf> = PATHS.map(PathBuf::from).to_vec();
+    // Containers and clusters place the driver's libraries where the loader's path says.
+    let named = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    paths.extend(std::env::split_paths(&named).filter(|path| path.is_absolute()));
+    paths
+}
+
+/// The device nodes of the driver. Which of them are opened is decided by `CUDA_VISIBLE_DEVICES`, which is set to the
+/// leased device; a node that the kernel's device control denies stays denied.
+pub(super) fn device_nodes() -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir("/dev") else { return Vec::new() };
+    let is_node = |name: &str| {
+        let digits = |rest: &str| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit());
+        matches!(name, "nvidiactl" | "nvidia-uvm" | "nvidia-uvm-tools" | "nvidia-caps" | "dxg")
+            || name.strip_prefix("nvidia").is_some_and(digits)
+    };
+    let named = |path: &PathBuf| path.file_name().and_then(|name| name.to_str()).is_some_and(is_node);
+    let mut nodes: Vec<PathBuf> =
+        entries.filter_map(|entry| Some(entry.ok()?.path())).filter(named).collect();
+    nodes.sort();
+    nodes
+}
+
+/// Limits of children that use the driver. It reserves terabytes of address space, so that this is not limited.
+pub(super) fn limits(output_max: usize) -> ResourceLimits {
+    ResourceLimits {
+        // The supervisor's own clock ends a launch; this only stops what outlives the supervisor.
+        cpu_seconds: 3600,
+        memory: None,
+        file_size: 16 << 20,
+        open_files: 1024,
+        processes: 256,
+        output_max,
+    }
+}
+
+/// The part of the environment that the driver needs, given on from the node.
+pub(super) fn environment(device: Option<&str>) -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
+    let mut environment = vec![("CUDA_CACHE_DISABLE".into(), "1".into())];
+    if let Some(path) = std::env::var_os("LD_LIBRARY_PATH") {
+        environment.push(("LD_LIBRARY_PATH".into(), path));
+    }
+    if let Some(device) = device {
+        environment.push(("CUDA_VISIBLE_DEVICES".into(), device.into()));
+    } else if let Some(visible) = std::env::var_os("CUDA_VISIBLE_DEVICES") {
+        environment.push(("CUDA_VISIBLE_DEVICES".into(), visible));
+    }
+    environment
+}

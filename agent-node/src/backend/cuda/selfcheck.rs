@@ -1,0 +1,53 @@
+//! What this machine can do with CUDA, and the conformance suite on each of its devices.
+
+use super::CudaBackend;
+use crate::backend::Backend as _;
+use crate::backend::conformance::{Bed, Finding, Verdict, check};
+use crate::sandbox::Confinement;
+use fleet_config::domain::{DeviceDescription, DeviceId, Facts};
+use std::io;
+use std::path::Path;
+
+/// What was found.
+#[derive(Debug, Clone)]
+pub struct SelfCheck {
+    /// Why there is no device, where there is none.
+    pub absence: Option<String>,
+    /// Path of the compiler, or why there is none.
+    pub compiler: Result<String, String>,
+    pub devices: Vec<DeviceDescription>,
+    /// What each device is doing.
+    pub volatile: Vec<(DeviceId, Facts)>,
+    pub findings: Vec<(DeviceId, Vec<Finding>)>,
+}
+
+impl SelfCheck {
+    /// Whether there is a device and every check of every device passed, or said plainly what is not supported.
+    pub fn passed(&self) -> bool {
+        let failed = |finding: &Finding| matches!(finding.verdict, Verdict::Failed(_));
+        !self.findings.is_empty() && !self.findings.iter().flat_map(|(_, findings)| findings).any(failed)
+    }
+}
+
+/// Looks for devices and runs the suite on each. `folder` is an absolute path that may be written to.
+pub fn self_check(folder: &Path, confinement: Confinement) -> io::Result<SelfCheck> {
+    let backend = CudaBackend::discover(&folder.join("cache"), confinement);
+    let devices = backend.devices();
+    let mut found = SelfCheck {
+        absence: backend.absence().map(str::to_owned),
+        compiler: match backend.compiler() {
+            Ok(path) => Ok(path.display().to_string()),
+            Err(error) => Err(error.to_string()),
+        },
+        volatile: devices.iter().map(|device| (device.id.clone(), backend.volatile(&device.id))).collect(),
+        findings: Vec::new(),
+        devices,
+    };
+    for device in &found.devices {
+        let folder = folder.join(device.id.to_string());
+        std::fs::create_dir_all(&folder)?;
+        let bed = Bed { backend: &backend, device, folder: &folder, confinement };
+        found.findings.push((device.id.clone(), check(&bed)));
+    }
+    Ok(found)
+}
