@@ -1,6 +1,8 @@
 //! The CUDA backend with a real NVRTC and, where there is one, a real device. `MUSTER_NVRTC` names the compiler; without
 //! one, or without a device, a test says that it was skipped and why.
 
+#![expect(clippy::unwrap_used, reason = "a test's helper fails the test by panicking")]
+
 use agent_node::backend::conformance::{Bed, Verdict, check};
 use agent_node::backend::cuda::CudaBackend;
 use agent_node::backend::{

@@ -93,7 +93,8 @@ fn classify(message: &str, place: Option<SourcePlace>) -> Diagnosis {
 /// Place and message of `file(line): error: message`, with an error number or the word `catastrophic` in between; also
 /// `ptxas error   : message`.
 fn error_line(line: &str) -> Option<(Option<SourcePlace>, &str)> {
-    if let Some(rest) = line.strip_prefix("ptxas ") {
+    // What ptxas says about errors is indented in some versions.
+    if let Some(rest) = line.trim_start().strip_prefix("ptxas ") {
         let (head, message) = rest.split_once(':')?;
         let is_error = matches!(head.trim(), "error" | "fatal");
         return is_error.then(|| (None, message.trim()));
@@ -227,7 +228,7 @@ ptxas info    : Used 12 registers, used 0 barriers";
         let own = "k.cu(1): catastrophic error: cannot open source file \"mine.h\"";
         assert!(matches!(diagnose(own), Diagnosis::Error { place: Some(_), .. }));
         let shared =
-            "ptxas error   : Entry function 'f' uses too much shared data (0x20000 bytes, 0xc000 max)";
+            " ptxas error   : Entry function 'f' uses too much shared data (0x20000 bytes, 0xc000 max)";
         assert!(matches!(
             diagnose(shared),
             Diagnosis::Unsupported { reason: UnsupportedReason::SharedMemory, .. }
