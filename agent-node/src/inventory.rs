@@ -89,17 +89,18 @@ pub fn cpu_offers(wish: &Wish) -> Result<Vec<Offer>, Refusal> {
 /// The CUDA devices of this machine; without one, the reason. Never an error: a machine without a GPU is a good node.
 pub fn cuda_offers(wish: &Wish) -> (Vec<Offer>, Option<String>) {
     let backend = Arc::new(CudaBackend::discover(&wish.cache, wish.confinement));
-    if let Err(reason) = backend.compiler() {
-        // Without a compiler every candidate would fail on this node's account.
-        let absent = backend.absence().map_or_else(|| reason.to_string(), str::to_owned);
-        return (Vec::new(), Some(absent));
+    if let Some(reason) = backend.absence() {
+        return (Vec::new(), Some(reason.to_owned()));
     }
-    let absence = backend.absence().map(str::to_owned);
+    // Without a compiler every candidate would fail on this node's account.
+    if let Err(reason) = backend.compiler() {
+        return (Vec::new(), Some(reason.to_string()));
+    }
     let offer = |mut description: DeviceDescription| {
         set_node_facts(&mut description.configuration, wish);
         Offer { backend: backend.clone(), description }
     };
-    (backend.devices().into_iter().map(offer).collect(), absence)
+    (backend.devices().into_iter().map(offer).collect(), None)
 }
 
 /// What every device of this node has in common.

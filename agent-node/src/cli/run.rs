@@ -72,7 +72,15 @@ async fn work(settings: NodeSettings, state: State, invite: Option<Invite>) -> a
         cache: state.cache(),
         folder: state.jobs().join("ask"),
     };
-    let offers: Vec<Offer> = if settings.devices.cpu { inventory::cpu_offers(&wish)? } else { Vec::new() };
+    let mut offers: Vec<Offer> =
+        if settings.devices.cpu { inventory::cpu_offers(&wish)? } else { Vec::new() };
+    if settings.devices.gpu {
+        let (gpus, absence) = inventory::cuda_offers(&wish);
+        if let Some(reason) = absence {
+            tracing::info!(reason, "no CUDA device on offer");
+        }
+        offers.extend(gpus);
+    }
     for offer in &offers {
         let device = &offer.description;
         tracing::info!(device = %device.id, architecture = %device.architecture, "device on offer");

@@ -44,13 +44,18 @@ use failure::infrastructure;
 use fleet_config::domain::{BlobRef, DeviceDescription, DeviceId, DeviceKind, Fact, Facts, Stage, field};
 use limits::DeviceLimits;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use supervisor::{CudaWorker, Living, Opening};
 
 /// The CUDA devices of a node, and its NVRTC.
 #[derive(Debug)]
 pub struct CudaBackend {
     devices: Vec<Device>,
-    compiler: Result<Compiler, CompilerError>,
+    /// Looked for when first asked: it loads a library of 100 MB.
+    compiler: OnceLock<Result<Compiler, CompilerError>>,
+    newest_major: Option<i32>,
+    cache: PathBuf,
+    confinement: Confinement,
     absence: Option<String>,
     living: Living,
 }
@@ -62,7 +67,7 @@ struct Device {
 }
 
 impl CudaBackend {
-    /// Looks for devices and for NVRTC. Artefacts are kept in `cache`, an absolute path. Never fails: what is not there
+    /// Looks for devices. Artefacts are kept in `cache`, an absolute path. Never fails: what is not there
     /// is told by [`CudaBackend::absence`] and [`CudaBackend::compiler`]. Blocks for up to some seconds.
     pub fn discover(cache: &Path, confinement: Confinement) -> Self {
         let cache = cache.join("cuda");
@@ -76,10 +81,15 @@ impl CudaBackend {
             }
             Err(reason) => (Vec::new(), None, Some(reason)),
         };
-        let found = toolkit::search(&toolkit::Surroundings::of_process());
-        let newest_major = cuda_version.map(|version| version / 1000);
-        let compiler = Compiler::choose(found, newest_major, cache, confinement);
-        Self { devices, compiler, absence, living: Living::default() }
+        Self {
+            devices,
+            compiler: OnceLock::new(),
+            newest_major: cuda_version.map(|version| version / 1000),
+            cache,
+            confinement,
+            absence,
+            living: Living::default(),
+        }
     }
 
     /// Why there is no device, where there is none.
@@ -89,7 +99,15 @@ impl CudaBackend {
 
     /// Where the compiler lies, or why there is none.
     pub fn compiler(&self) -> Result<&Path, &CompilerError> {
-        self.compiler.as_ref().map(Compiler::path)
+        self.nvrtc().map(Compiler::path)
+    }
+
+    fn nvrtc(&self) -> Result<&Compiler, &CompilerError> {
+        let chosen = self.compiler.get_or_init(|| {
+            let found = toolkit::search(&toolkit::Surroundings::of_process());
+            Compiler::choose(found, self.newest_major, self.cache.clone(), self.confinement)
+        });
+        chosen.as_ref()
     }
 
     fn device(&self, id: &DeviceId) -> Result<&Device, Failure> {
@@ -137,7 +155,7 @@ impl Backend for CudaBackend {
     }
 
     fn compile(&self, request: &CompileRequest) -> Result<Artefact, Failure> {
-        match &self.compiler {
+        match self.nvrtc() {
             Ok(compiler) => compiler.compile(request),
             Err(error) => Err(infrastructure(Stage::Compile, "compile CUDA", error)),
         }

@@ -146,7 +146,8 @@ impl Nvrtc {
         // SAFETY: the program lives; `pointers` are `count` texts that outlive the call.
         let code = unsafe { compile(program.raw, count, pointers.as_ptr()) };
         let log = program.text("nvrtcGetProgramLogSize", "nvrtcGetProgramLog", LOG_MAX, "a log")?;
-        let log = String::from_utf8_lossy(&log).trim_end_matches('\0').to_owned();
+        // Parts of the log are texts in C, each with its NUL.
+        let log = String::from_utf8_lossy(&log).replace('\0', "");
         match code {
             SUCCESS => {}
             COMPILATION | NAME_EXPRESSION_NOT_VALID => return Ok(Compiled::Refused { log }),
