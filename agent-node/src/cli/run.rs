@@ -18,7 +18,7 @@ use fleet_config::identity::SecretKey;
 use fleet_config::invite::{Invite, check_address};
 use fleet_config::refusal::Refusal;
 use std::fs::File;
-use std::io::Read;
+use std::io::{IsTerminal, Read};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -123,7 +123,8 @@ fn start_logging(filter: &str) -> Result<(), Refusal> {
     let filter = EnvFilter::try_new(filter).map_err(|error| {
         Refusal::new("node/log-filter", filter, error.to_string(), "write a filter such as `info,quinn=warn`")
     })?;
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let colours = std::io::stderr().is_terminal();
+    tracing_subscriber::fmt().with_env_filter(filter).with_ansi(colours).with_writer(std::io::stderr).init();
     Ok(())
 }
 

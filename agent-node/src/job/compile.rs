@@ -12,13 +12,16 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone)]
 pub(super) struct Compiled {
     pub artefacts: BTreeMap<Party, Artefact>,
-    /// Spent waiting for the machine.
-    pub waited: Picoseconds,
 }
 
-/// Compiles all three. The task's own come first: a candidate is judged only by a task that compiles.
-pub(super) fn compile(context: &Context<'_>, prepared: &Prepared) -> Result<Compiled, Stop> {
-    let (_held, waited) = context.hold(Hold::Shared, Stage::Compile)?;
+/// Compiles all three. The task's own come first: a candidate is judged only by a task that compiles. `waited` grows
+/// by the time spent waiting for the machine, however this ends.
+pub(super) fn compile(
+    context: &Context<'_>,
+    prepared: &Prepared,
+    waited: &mut Picoseconds,
+) -> Result<Compiled, Stop> {
+    let _held = context.hold(Hold::Shared, Stage::Compile, waited)?;
     let mut artefacts = BTreeMap::new();
     for party in [Party::Reference, Party::Baseline, Party::Candidate] {
         context.go_on()?;
@@ -26,7 +29,7 @@ pub(super) fn compile(context: &Context<'_>, prepared: &Prepared) -> Result<Comp
         let artefact = one(context, prepared, party)?;
         artefacts.insert(party, artefact);
     }
-    Ok(Compiled { artefacts, waited })
+    Ok(Compiled { artefacts })
 }
 
 fn one(context: &Context<'_>, prepared: &Prepared, party: Party) -> Result<Artefact, Stop> {

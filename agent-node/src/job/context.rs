@@ -132,8 +132,8 @@ impl Context<'_> {
         if (self.cancelled)() { Err(Stop::Cancelled) } else { Ok(()) }
     }
 
-    /// Holds the machine for `stage`; the wait is returned, since it counts as queueing.
-    pub fn hold(&self, hold: Hold, stage: Stage) -> Result<(Box<dyn Send>, Picoseconds), Stop> {
+    /// Holds the machine for `stage`; the wait is added to `waited`, since it counts as queueing.
+    pub fn hold(&self, hold: Hold, stage: Stage, waited: &mut Picoseconds) -> Result<Box<dyn Send>, Stop> {
         let from = self.clock.now();
         let guard = self
             .machine
@@ -142,7 +142,8 @@ impl Context<'_> {
                 infrastructure(stage, "machine/lock", format!("the machine-wide lock: {error}"))
             })?
             .ok_or(Stop::Cancelled)?;
-        Ok((guard, elapsed(from, self.clock.now())))
+        waited.0 = waited.0.saturating_add(elapsed(from, self.clock.now()).0);
+        Ok(guard)
     }
 
     /// An empty folder `name` inside the attempt's own.

@@ -84,12 +84,13 @@ pub fn attempt(context: &Context<'_>) -> Result<FinishedAttempt, AttemptError> {
 /// is found out by giving it its own baseline as the candidate.
 pub fn rehearse(context: &Context<'_>) -> Result<Vec<CaseEvidence>, Stop> {
     let prepared = prepare::prepare(context, prepare::candidate(context)?)?;
-    let compiled = compile::compile(context, &prepared)?;
+    let mut waited = Picoseconds(0);
+    let compiled = compile::compile(context, &prepared, &mut waited)?;
     let budget =
         RunBudget { limit: prepared.task.limits.run, spent: Picoseconds(0), since: context.clock.now() };
     let step = Step { context, prepared: &prepared, compiled: &compiled, budget, stage: Stage::Validate };
     let mut evidence = Vec::new();
-    validate::validate(step, &mut evidence)?;
+    validate::validate(step, &mut waited, &mut evidence)?;
     Ok(evidence)
 }
 
@@ -108,10 +109,9 @@ fn steps(context: &Context<'_>, findings: &mut Findings, stage: &Cell<Stage>) ->
     let prepared = prepared?;
 
     let from = enter(Stage::Compile)?;
-    let compiled = compile::compile(context, &prepared);
-    let spent = elapsed(from, clock.now());
-    let waited = compiled.as_ref().map_or(Picoseconds(0), |compiled| compiled.waited);
-    findings.times.compile = elapsed(waited, spent);
+    let mut waited = Picoseconds(0);
+    let compiled = compile::compile(context, &prepared, &mut waited);
+    findings.times.compile = elapsed(waited, elapsed(from, clock.now()));
     add(&mut findings.times.waited, waited);
     let compiled = compiled?;
     findings.artefact = compiled.artefacts.get(&Party::Candidate).cloned();
@@ -120,8 +120,8 @@ fn steps(context: &Context<'_>, findings: &mut Findings, stage: &Cell<Stage>) ->
     let limit = prepared.task.limits.run.min(context.assignment.run);
     let budget = RunBudget { limit, spent: Picoseconds(0), since: from };
     let step = Step { context, prepared: &prepared, compiled: &compiled, budget, stage: Stage::Validate };
-    let validated = validate::validate(step, &mut findings.evidence);
-    let waited = validated.as_ref().map_or(Picoseconds(0), |validated| validated.waited);
+    let mut waited = Picoseconds(0);
+    let validated = validate::validate(step, &mut waited, &mut findings.evidence);
     findings.times.validate = elapsed(waited, elapsed(from, clock.now()));
     add(&mut findings.times.waited, waited);
     let validated = validated?;
@@ -129,8 +129,8 @@ fn steps(context: &Context<'_>, findings: &mut Findings, stage: &Cell<Stage>) ->
     let from = enter(Stage::Time)?;
     let budget = RunBudget { limit, spent: findings.times.validate, since: from };
     let step = Step { budget, stage: Stage::Time, ..step };
-    let timed = time::time(step, &validated, &mut findings.volatile);
-    let waited = timed.as_ref().map_or(Picoseconds(0), |timed| timed.waited);
+    let mut waited = Picoseconds(0);
+    let timed = time::time(step, &validated, &mut waited, &mut findings.volatile);
     findings.times.time = elapsed(waited, elapsed(from, clock.now()));
     add(&mut findings.times.waited, waited);
     let timed = timed?;

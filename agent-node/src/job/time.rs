@@ -21,20 +21,19 @@ pub(super) struct Timed {
     pub timings: Vec<CaseTiming>,
     /// The sample blobs that `timings` name.
     pub samples: Vec<(BlobRef, Vec<u8>)>,
-    /// Spent waiting for the machine.
-    pub waited: Picoseconds,
 }
 
 /// Times every case whose expected outputs validation kept. `volatile` is filled as far as it got.
 pub(super) fn time(
     step: Step<'_>,
     validated: &Validated,
+    waited: &mut Picoseconds,
     volatile: &mut VolatileFacts,
 ) -> Result<Timed, Stop> {
     let context = step.context;
-    let (_held, waited) = context.hold(Hold::Alone, step.stage)?;
+    let _held = context.hold(Hold::Alone, step.stage, waited)?;
     let step = Step { budget: RunBudget { since: context.clock.now(), ..step.budget }, ..step };
-    let mut timed = Timed { waited, ..Timed::default() };
+    let mut timed = Timed::default();
     volatile.before = context.backend.volatile(&context.device.id);
     for (place, expected) in &validated.expected {
         let case = &step.prepared.task.cases[*place];

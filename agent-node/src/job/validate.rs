@@ -25,8 +25,6 @@ use std::collections::BTreeMap;
 pub(super) struct Validated {
     /// Expected outputs of the first draw of every timed case, by the case's place in the task.
     pub expected: BTreeMap<usize, Outputs>,
-    /// Spent waiting for the machine.
-    pub waited: Picoseconds,
 }
 
 /// One step's view of the attempt.
@@ -60,13 +58,17 @@ impl<'a> Step<'a> {
 }
 
 /// Validates baseline and candidate; `evidence` grows by what was seen, also when the verdict is bad.
-pub(super) fn validate(step: Step<'_>, evidence: &mut Vec<CaseEvidence>) -> Result<Validated, Stop> {
+pub(super) fn validate(
+    step: Step<'_>,
+    waited: &mut Picoseconds,
+    evidence: &mut Vec<CaseEvidence>,
+) -> Result<Validated, Stop> {
     let context = step.context;
-    let (_held, waited) = context.hold(Hold::Shared, step.stage)?;
+    let _held = context.hold(Hold::Shared, step.stage, waited)?;
     // The budget starts when the machine is ours: waiting for it is nobody's spending.
     let step = Step { budget: RunBudget { since: context.clock.now(), ..step.budget }, ..step };
     let draws = draws(&context.assignment.seeds, step.prepared.policy.draws);
-    let mut validated = Validated { waited, ..Validated::default() };
+    let mut validated = Validated::default();
     for (place, case) in step.prepared.task.cases.iter().enumerate() {
         let shapes = shapes(&step.prepared.task, case)?;
         let question = Question { prepared: step.prepared, case, shapes: &shapes, stage: step.stage };

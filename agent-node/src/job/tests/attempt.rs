@@ -40,7 +40,6 @@ fn a_good_candidate_is_ok_and_faster_by_what_the_clock_says() {
     for named in result.blobs() {
         assert!(finished.blobs.iter().any(|(blob, _)| *blob == named), "{named:?} is not sent");
     }
-    assert_eq!(result.stage_times.queue, Milliseconds(5));
     assert_eq!(result.seeds.len(), 2);
 }
 
@@ -87,6 +86,14 @@ fn compiling_and_validating_share_the_machine_and_timing_has_it_alone() {
     let expected =
         ["hold Shared", "release Shared", "hold Shared", "release Shared", "hold Alone", "release Alone"];
     assert_eq!(holds, expected);
+}
+
+#[test]
+fn waiting_for_the_machine_is_queueing_however_the_stage_ends() {
+    let times = World::new().record("good").stage_times;
+    assert_eq!((times.queue, times.compile), (Milliseconds(5 + 3 * 3), Milliseconds(0)));
+    let times = World::new().record("syntax").stage_times;
+    assert_eq!((times.queue, times.compile), (Milliseconds(5 + 3), Milliseconds(0)));
 }
 
 #[test]

@@ -106,6 +106,9 @@ pub(super) fn task(blobs: &mut BTreeMap<Digest, Vec<u8>>) -> Task {
     }
 }
 
+/// How long the machine is waited for each time it is held.
+const WAIT: Picoseconds = Picoseconds(3_000_000_000);
+
 /// What stands around one attempt.
 pub(super) struct World {
     pub(super) log: Log,
@@ -279,6 +282,7 @@ impl Machine for World {
         if self.disk == Disk::LockUnwritable {
             return Err(std::io::Error::other("read-only file system"));
         }
+        self.clock.advance(WAIT);
         self.log.lock().unwrap().push(format!("hold {hold:?}"));
         Ok(Some(Box::new(Release(Arc::clone(&self.log), hold))))
     }
