@@ -59,6 +59,9 @@ pub(super) enum Command {
     Ledger(LedgerCommand),
     /// What this machine has and lacks, and what to do about it
     Doctor,
+    /// Measure this fleet or this disk and print a table
+    #[command(subcommand)]
+    Bench(BenchCommand),
 }
 
 #[derive(Debug, Args)]
@@ -209,6 +212,36 @@ pub(super) enum LedgerCommand {
     Signers,
     /// Print the newest checkpoint; with a coordinator running, after integrating all that is committed
     Checkpoint,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum BenchCommand {
+    /// Latency and throughput of the running fleet with one candidate that is compiled already
+    #[command(
+        after_help = "Example:\n  muster bench fleet saxpy scripts/sample-saxpy/candidates/wide.cu --on cpu:x86-64-v2,cpu:x86-64-v3"
+    )]
+    Fleet {
+        /// Name, id or prefix of the id of the task
+        task: String,
+        /// A candidate that is `ok` on every target
+        candidate: PathBuf,
+        #[arg(long, required = true, value_delimiter = ',', value_name = "CLASS,…")]
+        on: Vec<String>,
+        /// Submissions one after another
+        #[arg(long, default_value_t = 500)]
+        count: u32,
+        /// Submissions in flight together
+        #[arg(long, default_value_t = 50)]
+        batch: u32,
+    },
+    /// Durable appends against a raw append and sync loop on the same disk
+    Ledger {
+        /// An empty folder on the disk to be measured
+        folder: PathBuf,
+        /// Time for each batch size
+        #[arg(long, default_value_t = 3)]
+        seconds: u64,
+    },
 }
 
 /// The state folder: as given, else in the XDG data folder.

@@ -71,6 +71,7 @@ async fn dispatch(context: &Context, command: Command) -> Result<Ending, Refusal
         Command::Node(args) => command::node::run(context, args).await,
         Command::Ledger(args) => command::ledger::run(context, args).await,
         Command::Doctor => command::doctor::run(context),
+        Command::Bench(args) => command::bench::run(context, args).await,
     }
 }
 

@@ -1,5 +1,6 @@
 //! One file for each subcommand.
 
+pub(super) mod bench;
 pub(super) mod doctor;
 pub(super) mod ledger;
 pub(super) mod node;
