@@ -1,0 +1,120 @@
+#!/usr/bin/env bash
+# Puts this machine's NVIDIA GPU to the test: a coordinator and a node in a fresh state folder, two small tasks, verdicts,
+# ranking and a verified ledger, packed for reading elsewhere. Reads the GPU's settings and changes none of them.
+# Uses the binaries in $MUSTER_BIN where it is set, else builds them.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+usage="usage: scripts/device-check.sh [--out DIR] [--json] [--record-only] [--unsafe-no-sandbox] [--keep]
+  --out DIR             where evidence goes: log files and ledger.tar [\$OUT, else a new folder in /tmp]
+  --json                one JSON document on standard output
+  --record-only         no conformance suite, no ranking: only the records
+  --unsafe-no-sandbox   run candidates unconfined; every record shows it
+  --keep                keep the state folder"
+out=${OUT:-} json=no record_only=no keep=no node_flags=()
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --out) out=${2:?--out needs a folder}; shift ;;
+    --json) json=yes ;;
+    --record-only) record_only=yes ;;
+    --unsafe-no-sandbox) node_flags+=("$1") ;;
+    --keep) keep=yes ;;
+    *) echo "$usage"; exit 2 ;;
+  esac
+  shift
+done
+say() { [ "$json" = yes ] || printf '\n== %s\n' "$*"; }
+show() { if [ "$json" = yes ]; then cat >/dev/null; else cat; fi; }
+die() { echo "device-check: $*" >&2; exit 1; }
+
+[ "$(uname -s)" = Linux ] || die "this needs Linux"
+[ -e /dev/nvidiactl ] || die "there is no NVIDIA GPU here (/dev/nvidiactl is missing); load the driver, or give the container its devices"
+command -v nvidia-smi >/dev/null || echo "device-check: nvidia-smi is missing; its facts are left out" >&2
+if [ -z "${MUSTER_BIN:-}" ]; then
+  command -v cargo >/dev/null || die "Rust is missing: see https://rustup.rs, or set MUSTER_BIN to a folder with the three binaries"
+  say "build"
+  cargo build --quiet --locked --release -p coordinator
+  cargo build --quiet --locked --release -p agent-node
+  MUSTER_BIN=${CARGO_TARGET_DIR:-$PWD/target}/release
+fi
+export MUSTER_BIN
+muster=$MUSTER_BIN/muster node=$MUSTER_BIN/muster-node
+for binary in muster muster-coordinator muster-node; do
+  [ -x "$MUSTER_BIN/$binary" ] || die "$MUSTER_BIN/$binary is missing"
+done
+
+[ -n "$out" ] || out=$(mktemp -d "${TMPDIR:-/tmp}/muster-device.XXXXXX")
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
+state=$(mktemp -d "${TMPDIR:-/tmp}/muster-state.XXXXXX")
+export MUSTER_STATE=$state
+node_pid=
+stop() {
+  code=$?
+  trap - EXIT
+  [ -z "$node_pid" ] || { kill "$node_pid" 2>/dev/null && wait "$node_pid" || true; }
+  "$muster" down >/dev/null 2>&1 || true
+  cp "$state/coordinator.log" "$out/" 2>/dev/null || true
+  if [ "$code" -ne 0 ]; then
+    echo "device-check: failed; logs are in $out. The node's last words:" >&2
+    tail -n 20 "$out/node.log" >&2 2>/dev/null || true
+  fi
+  if [ "$keep" = yes ]; then echo "state kept in $state" >&2; else rm -rf "$state"; fi
+  exit "$code"
+}
+trap stop EXIT
+
+facts=name,uuid,driver_version,compute_cap,memory.total,power.limit,ecc.mode.current,mig.mode.current,clocks.sm,temperature.gpu,power.draw
+nvidia-smi --query-gpu="$facts" --format=csv >"$out/nvidia-smi.csv" 2>&1 || true
+say "the GPU"
+show <"$out/nvidia-smi.csv"
+
+check=null
+if [ "$record_only" = no ]; then
+  say "conformance suite"
+  "$node" check-cuda --folder "$state/check" --json "${node_flags[@]}" >"$out/check-cuda.json" 2>"$out/check-cuda.log" ||
+    { cat "$out/check-cuda.json" "$out/check-cuda.log" >&2; [ "$keep" = yes ] || die "the conformance suite failed (exit code 2: no device; 1: a check failed)"; }
+  check=$(cat "$out/check-cuda.json")
+  grep -o '"check":"[^"]*","device":"[^"]*","text":"[^"]*","verdict":"[^"]*"' "$out/check-cuda.json" | show
+fi
+
+say "start a coordinator and a node"
+"$muster" up --no-node >"$out/up.log"
+mkdir -p "$state/node"
+printf '[devices]\ncpu = false\n' >"$state/node.toml"
+"$muster" node invite >"$state/invite"
+"$node" run --state "$state/node" --name device-check --config "$state/node.toml" --invite-file "$state/invite" \
+  "${node_flags[@]}" >"$out/node.log" 2>&1 &
+node_pid=$!
+class=
+for _ in $(seq 300); do
+  class=$("$muster" node list --json | grep -o '"architecture": *"nvidia:[^"]*"' | head -1 | grep -o 'nvidia:[^"]*' || true)
+  [ -z "$class" ] || break
+  kill -0 "$node_pid" 2>/dev/null || die "the node ended before it joined"
+  sleep 0.2
+done
+[ -n "$class" ] || die "the node offers no GPU within a minute"
+say "candidates on $class"
+for sample in saxpy-f32:scripts/sample-saxpy:'same strided vectorised' matmul-f32:scripts/sample:'slower tiled vectorised overrun'; do
+  IFS=: read -r task folder names <<<"$sample"
+  "$muster" task add "$folder" >>"$out/up.log"
+  candidates=()
+  for name in $names; do candidates+=("$folder/candidates/$name.cu"); done
+  # Exit code 5: a cell ended without a verdict; the answer says which, and is kept.
+  "$muster" submit "$task" "${candidates[@]}" --on "$class" --wait --json >"$out/$task.json" || { cat "$out/$task.json" >&2; die "$task has no verdicts"; }
+  "$muster" rank "$task" >"$out/$task.rank.txt"
+  "$muster" rank "$task" --json >"$out/$task.rank.json"
+  [ "$record_only" = yes ] || { say "$task"; show <"$out/$task.rank.txt"; }
+done
+
+say "the ledger, trusting its verifier key alone"
+"$muster" ledger checkpoint >"$out/checkpoint"
+"$muster" ledger vkey >"$out/vkey"
+"$muster" ledger signers >"$out/signers"
+"$muster" ledger verify --json >"$out/verify.json"
+"$muster" ledger verify | show
+"$muster" down >/dev/null
+tar -C "$state" -cf "$out/ledger.tar" ledger
+say "evidence: $out (ledger.tar, vkey, signers, checkpoint, verdicts, logs)"
+[ "$json" = no ] || printf '{"class": "%s",\n"check": %s,\n"saxpy": %s,\n"saxpy_rank": %s,\n"matmul": %s,\n"matmul_rank": %s,\n"verify": %s,\n"out": "%s"}\n' "$class" "$check" \
+  "$(cat "$out/saxpy-f32.json")" "$(cat "$out/saxpy-f32.rank.json")" "$(cat "$out/matmul-f32.json")" "$(cat "$out/matmul-f32.rank.json")" "$(cat "$out/verify.json")" "$out"
