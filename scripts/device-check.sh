@@ -10,7 +10,7 @@ usage="usage: scripts/device-check.sh [--out DIR] [--json] [--record-only] [--un
   --json                one JSON document on standard output
   --record-only         no conformance suite, no ranking: only the records
   --unsafe-no-sandbox   run candidates unconfined; every record shows it
-  --keep                keep the state folder"
+  --keep                keep the state folder, and go on when the conformance suite fails"
 out=${OUT:-} json=no record_only=no keep=no node_flags=()
 while [ $# -gt 0 ]; do
   case "$1" in
@@ -44,15 +44,14 @@ for binary in muster muster-coordinator muster-node; do
 done
 
 [ -n "$out" ] || out=$(mktemp -d "${TMPDIR:-/tmp}/muster-device.XXXXXX")
-mkdir -p "$out"
-out=$(cd "$out" && pwd)
+mkdir -p "$out" && out=$(cd "$out" && pwd)
 state=$(mktemp -d "${TMPDIR:-/tmp}/muster-state.XXXXXX")
 export MUSTER_STATE=$state
 node_pid=
 stop() {
   code=$?
   trap - EXIT
-  [ -z "$node_pid" ] || { kill "$node_pid" 2>/dev/null && wait "$node_pid" || true; }
+  if [ -n "$node_pid" ] && kill "$node_pid" 2>/dev/null; then wait "$node_pid" || true; fi
   "$muster" down >/dev/null 2>&1 || true
   cp "$state/coordinator.log" "$out/" 2>/dev/null || true
   if [ "$code" -ne 0 ]; then
@@ -113,7 +112,6 @@ say "the ledger, trusting its verifier key alone"
 "$muster" ledger signers >"$out/signers"
 "$muster" ledger verify --json >"$out/verify.json"
 "$muster" ledger verify | show
-"$muster" down >/dev/null
 tar -C "$state" -cf "$out/ledger.tar" ledger
 say "evidence: $out (ledger.tar, vkey, signers, checkpoint, verdicts, logs)"
 [ "$json" = no ] || printf '{"class": "%s",\n"check": %s,\n"saxpy": %s,\n"saxpy_rank": %s,\n"matmul": %s,\n"matmul_rank": %s,\n"verify": %s,\n"out": "%s"}\n' "$class" "$check" \
