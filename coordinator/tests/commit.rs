@@ -1,5 +1,7 @@
 //! What the ledger's writer accepts: a valid result once, and the same result nowhere else.
 
+#![expect(clippy::unwrap_used, reason = "a test's helper fails the test by panicking")]
+
 use coordinator::commit::{CommitHandle, CommitRequest, CommitThread, History, IncomingReport, Parts};
 use coordinator::scheduler::effect::{CellSubject, Grant as LeasedGrant, LostReason};
 use coordinator::scheduler::fact::Terms;
