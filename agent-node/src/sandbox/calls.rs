@@ -26,7 +26,7 @@ pub(super) fn fence(profile: Profile) -> Result<BpfProgram, Error> {
     rules.insert(libc::SYS_prlimit64, vec![rule(&[(0, Ne, 0)])?]); // limits of others
     match profile {
         Profile::Compiler | Profile::Harness | Profile::Worker => rules.extend(listed(FENCE_BUT_GPU)),
-        Profile::CudaWorker => {}
+        Profile::CudaWorker => allow_local_listening(&mut rules)?,
     }
     // From ABI 6 on Landlock keeps signals inside; before, a child may not send any.
     if landlock_abi().unwrap_or(0) < 6 {
@@ -61,6 +61,7 @@ pub(super) fn worker() -> Result<BpfProgram, Error> {
 /// The further fence of a GPU worker whose candidate is device code only: no exec and no new process.
 pub(super) fn cuda_worker() -> Result<BpfProgram, Error> {
     let mut rules = listed(NEW_PROGRAMS);
+    rules.extend(listed(SOCKETS));
     let thread = u64::from(libc::CLONE_THREAD.unsigned_abs());
     rules.insert(libc::SYS_clone, vec![rule(&[(0, MaskedEq(thread), 0)])?]);
     build(rules, SeccompAction::Allow, SeccompAction::Errno(EPERM))
@@ -102,6 +103,16 @@ fn rule(conditions: &[(u8, Compare, u64)]) -> Result<SeccompRule, Error> {
 
 fn listed(calls: &[i64]) -> Rules {
     calls.iter().map(|call| (*call, Vec::new())).collect()
+}
+
+/// While it starts, CUDA's driver opens a local socket of its own and listens there for other processes of the same
+/// program. It connects to nobody, and before a candidate is loaded all of it is refused again.
+fn allow_local_listening(rules: &mut Rules) -> Result<(), Error> {
+    for call in [libc::SYS_socketpair, libc::SYS_bind, libc::SYS_listen, libc::SYS_setsockopt] {
+        rules.remove(&call);
+    }
+    rules.insert(libc::SYS_socket, vec![rule(&[(0, Ne, u64::from(libc::AF_UNIX.unsigned_abs()))])?]);
+    Ok(())
 }
 
 fn refuse_new_namespaces(rules: &mut Rules) -> Result<(), Error> {
@@ -206,6 +217,10 @@ const FENCE_BUT_GPU: &[i64] = &[
     libc::SYS_mbind,
     libc::SYS_migrate_pages,
 ];
+
+/// What a GPU worker may not do any more once its driver runs.
+const SOCKETS: &[i64] =
+    &[libc::SYS_socket, libc::SYS_socketpair, libc::SYS_bind, libc::SYS_listen, libc::SYS_setsockopt];
 
 const SIGNALS: &[i64] = &[
     libc::SYS_kill,

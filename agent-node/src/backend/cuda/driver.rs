@@ -11,7 +11,7 @@ use std::ffi::{CString, c_void};
 
 /// A call that failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{call}: {name} ({code})")]
+#[error("{call}: {name}{}", if *code == 0 { String::new() } else { format!(" ({code})") })]
 pub(super) struct CallError {
     pub call: &'static str,
     pub code: u32,

@@ -75,12 +75,26 @@ fn ask(folder: &Path, confinement: Confinement) -> Result<Found, String> {
     }
     let text =
         super::compile::read_bounded(&folder.join(ANSWER), ANSWER_MAX).map_err(|error| error.to_string())?;
-    serde_json::from_slice::<Result<Found, String>>(&text).map_err(|error| error.to_string())?
+    let found = serde_json::from_slice::<Result<Found, String>>(&text).map_err(|error| error.to_string())?;
+    found.map_err(|reason| explained(reason, &exit.output.text(), confinement))
+}
+
+/// The driver's reason with what it printed. Where there is a device node, the sandbox may be the cause.
+fn explained(reason: String, output: &str, confinement: Confinement) -> String {
+    let output = output.trim();
+    let printed = if output.is_empty() { String::new() } else { format!("; it printed: {output}") };
+    let suspect = match confinement {
+        Confinement::Required if Path::new("/dev/nvidiactl").exists() => {
+            "; compare with --unsafe-no-sandbox to learn whether the sandbox is the cause"
+        }
+        Confinement::Required | Confinement::UnsafeNone => "",
+    };
+    format!("{reason}{printed}{suspect}")
 }
 
 /// What the driver reads beside its libraries. It runs without what does not exist.
 pub(super) fn readable() -> Vec<PathBuf> {
-    const PATHS: [&str; 13] = [
+    const PATHS: [&str; 17] = [
         "/proc/driver/nvidia",
         "/proc/driver/nvidia-uvm",
         "/proc/devices",
@@ -94,6 +108,10 @@ pub(super) fn readable() -> Vec<PathBuf> {
         "/usr/share/nvidia",
         "/etc/nvidia",
         "/usr/local/cuda/compat",
+        "/usr/local/nvidia",
+        "/run/nvidia",
+        "/dev/urandom",
+        "/dev/zero",
     ];
     let mut paths: Vec<PathBuf> = PATHS.map(PathBuf::from).to_vec();
     // Containers and clusters place the driver's libraries where the loader's path says.
@@ -108,8 +126,15 @@ pub(super) fn device_nodes() -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir("/dev") else { return Vec::new() };
     let is_node = |name: &str| {
         let digits = |rest: &str| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit());
-        matches!(name, "nvidiactl" | "nvidia-uvm" | "nvidia-uvm-tools" | "nvidia-caps" | "dxg")
-            || name.strip_prefix("nvidia").is_some_and(digits)
+        matches!(
+            name,
+            "nvidiactl"
+                | "nvidia-uvm"
+                | "nvidia-uvm-tools"
+                | "nvidia-caps"
+                | "nvidia-caps-imex-channels"
+                | "dxg"
+        ) || name.strip_prefix("nvidia").is_some_and(digits)
     };
     let named = |path: &PathBuf| path.file_name().and_then(|name| name.to_str()).is_some_and(is_node);
     let mut nodes: Vec<PathBuf> =
@@ -124,7 +149,8 @@ pub(super) fn limits(output_max: usize) -> ResourceLimits {
         // The supervisor's own clock ends a launch; this only stops what outlives the supervisor.
         cpu_seconds: 3600,
         memory: None,
-        file_size: 16 << 20,
+        // The driver's files in memory count too, and being over the limit ends the process.
+        file_size: 4 << 30,
         open_files: 1024,
         processes: 256,
         output_max,
