@@ -2,11 +2,14 @@
 //!
 //! `<ledger>/blob/blake3/<first 2 hex>/<64 hex>`. A blob is in its place only when it is whole, synced and equal to
 //! its name; its directory entry is durable after [`BlobStore::sync`], which a batch calls once before its entries
-//! are committed.
+//! are committed. Whoever relies on a blob that was there before ([`BlobStore::contains`], [`BlobStore::put`]) gets
+//! the same promise: a process that died after the rename may not have synced the directory, and nothing shows that,
+//! so each directory counts as unsynced until this process has synced it once.
 
 use crate::disk::{self, DirtyDirectories, DiskAction, DiskError};
 use fleet_config::domain::{BlobRef, Digest, Sha256};
 use sha2::Digest as _;
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Read, Write as _};
 use std::path::{Path, PathBuf};
@@ -42,8 +45,39 @@ pub enum BlobError {
 #[derive(Debug, Default)]
 struct Durability {
     dirty: DirtyDirectories,
+    /// Directories that this process has synced: what stood in them when it started is durable.
+    settled: BTreeSet<PathBuf>,
+    /// Directories in `dirty` that become settled by the next sync.
+    settling: BTreeSet<PathBuf>,
     /// Set by a failed sync: what it covered may be lost without another error.
     stopped: Option<String>,
+}
+
+impl Durability {
+    /// Somebody relies on a blob that an earlier process may have left unsynced.
+    fn rely_on(&mut self, ledger: &Path, path: &Path) {
+        let above = path.ancestors().skip(1).take_while(|directory| directory.starts_with(ledger));
+        for directory in above {
+            if !self.settled.contains(directory) {
+                self.dirty.mark(directory);
+                self.settling.insert(directory.to_path_buf());
+            }
+        }
+    }
+
+    /// Syncs each marked directory once; a failure stops the store.
+    fn sync(&mut self) -> Result<(), DiskError> {
+        match self.dirty.sync() {
+            Ok(()) => {
+                self.settled.append(&mut self.settling);
+                Ok(())
+            }
+            Err(error) => {
+                self.stopped = Some(error.to_string());
+                Err(error)
+            }
+        }
+    }
 }
 
 /// The blobs of one ledger folder. Threads may share it; one process writes.
@@ -69,9 +103,17 @@ impl BlobStore {
         self.root.join("blake3").join(&name[..2]).join(name)
     }
 
-    /// Whether the store has a blob of this name. Its content is checked when it is read.
+    /// Whether the store has a blob of this name; if so, it is durable after the next [`Self::sync`]. Its content is
+    /// checked when it is read.
     pub fn contains(&self, blake3: &Digest) -> bool {
-        self.path(blake3).is_file()
+        let path = self.path(blake3);
+        let is_there = path.is_file();
+        if is_there {
+            // A store that has stopped syncs nothing, and then no entry is committed either.
+            let mut state = self.durability.lock().unwrap_or_else(PoisonError::into_inner);
+            state.rely_on(&self.ledger, &path);
+        }
+        is_there
     }
 
     /// Stores content that is in memory. Durable after the next [`Self::sync`].
@@ -80,8 +122,7 @@ impl BlobStore {
         let path = self.path(&blob.blake3);
         match disk::read_limited(&path, blob.size) {
             Ok(present) if present == bytes => {
-                // Whoever put it there may not have synced the directory.
-                self.lock()?.dirty.mark_up_to(&self.ledger, &path);
+                self.lock()?.rely_on(&self.ledger, &path);
                 return Ok(blob);
             }
             Ok(_) => tracing::warn!(blake3 = %blob.blake3, "replacing a damaged blob"),
@@ -160,12 +201,7 @@ impl BlobStore {
     /// Makes the names of all blobs stored so far durable, each directory synced once. To be called before the entries
     /// that name them are committed.
     pub fn sync(&self) -> Result<(), BlobError> {
-        let mut state = self.lock()?;
-        let outcome = state.dirty.sync();
-        if let Err(error) = &outcome {
-            state.stopped = Some(error.to_string());
-        }
-        Ok(outcome?)
+        Ok(self.lock()?.sync()?)
     }
 
     /// The content of a blob of at most `bytes_max` bytes, checked against its name.
@@ -356,6 +392,31 @@ mod tests {
         assert_eq!(files(&directory.path().join("ledger")), 1);
         assert_eq!(store.read(&blob, 5).unwrap(), b"whole");
         store.put(b"after").unwrap();
+    }
+
+    #[test]
+    fn a_blob_that_an_earlier_process_left_is_synced_once_before_anything_relies_on_it() {
+        let (directory, store) = store();
+        let blob = store.put(b"content").unwrap();
+        // The process dies here: renamed, and its directory never synced.
+        drop(store);
+        let ledger = directory.path().join("ledger");
+        let store = BlobStore::open(&ledger);
+        let is_dirty = |store: &BlobStore| !store.durability.lock().unwrap().dirty.is_empty();
+        assert!(!is_dirty(&store), "what nobody relies on costs nothing");
+        assert!(!store.contains(&Digest([0; 32])) && !is_dirty(&store));
+        assert!(store.contains(&blob.blake3) && is_dirty(&store));
+        let marked = store.durability.lock().unwrap().settling.clone();
+        let shelf = store.path(&blob.blake3).parent().unwrap().to_path_buf();
+        assert!(marked.contains(&shelf) && marked.contains(&ledger), "{marked:?}");
+        store.sync().unwrap();
+        assert!(store.contains(&blob.blake3) && !is_dirty(&store), "once is enough");
+        let store = BlobStore::open(&ledger);
+        store.put(b"content").unwrap();
+        assert!(is_dirty(&store), "putting it again relies on it too");
+        store.sync().unwrap();
+        store.put(b"other").unwrap();
+        assert!(is_dirty(&store), "a new name always waits for its sync");
     }
 
     #[test]
