@@ -63,7 +63,7 @@ pub async fn run(options: Options) -> Result<(), Refusal> {
     let (ledger_sender, ledger) = mpsc::channel(QUEUE);
     let (requests_sender, requests) = mpsc::channel(QUEUE);
     let (transport_sender, transport) = mpsc::channel(QUEUE);
-    let Opened { log, blobs, index, history, origin, vkey, log_key } = opened;
+    let Opened { log, blobs, index, history, origin, vkey, promises } = opened;
     let parts = CommitParts {
         log,
         blobs: Arc::clone(&blobs),
@@ -71,7 +71,7 @@ pub async fn run(options: Options) -> Result<(), Refusal> {
         history,
         origin: origin.clone(),
         operator,
-        log_key,
+        promises,
         events: ledger_sender,
     };
     let (thread, commit) = CommitThread::start(parts).map_err(|error| stop("ledger", &layout, &error))?;
@@ -156,7 +156,7 @@ struct Opened {
     history: History,
     origin: String,
     vkey: String,
-    log_key: SecretKey,
+    promises: LogSigner,
 }
 
 fn open_ledger(layout: &Layout, state: &State, operator: &SecretKey) -> Result<Opened, Refusal> {
@@ -207,7 +207,8 @@ fn open_ledger(layout: &Layout, state: &State, operator: &SecretKey) -> Result<O
     let (index, opened) =
         Index::open(&folder.join("index"), &reader).map_err(|error| stop("index", layout, &error))?;
     tracing::info!(?opened, "index");
-    Ok(Opened { log, blobs, index, history, origin, vkey, log_key: state.key("log")? })
+    let promises = signer()?;
+    Ok(Opened { log, blobs, index, history, origin, vkey, promises })
 }
 
 fn reader(folder: &Path, vkey: &str) -> anyhow::Result<LogReader> {

@@ -32,7 +32,7 @@ impl BlobSink for LedgerBlobs {
 }
 
 /// Largest blob of a report: far above samples and logs, far below what would hurt the coordinator.
-const REPORT_BLOB_MAX: u64 = 64 << 20;
+pub const REPORT_BLOB_MAX: u64 = 64 << 20;
 
 /// One blob of a report on its way into the store.
 struct Incoming {

@@ -2,19 +2,22 @@
 
 #![expect(clippy::unwrap_used, reason = "a test's helper fails the test by panicking")]
 
-use coordinator::commit::{CommitHandle, CommitRequest, CommitThread, History, IncomingReport, Parts};
+use coordinator::commit::{
+    CommitHandle, CommitRequest, CommitThread, History, IncomingReport, PROMISE_CONTEXT, Parts, promise_bytes,
+};
 use coordinator::scheduler::effect::{CellSubject, Grant as LeasedGrant, LostReason};
 use coordinator::scheduler::fact::Terms;
 use coordinator::scheduler::input::LedgerEvent;
-use fleet_config::domain::canonical::Document;
 use fleet_config::domain::*;
 use fleet_config::identity::SecretKey;
 use fleet_config::wire::v1::RecordVerdict;
 use ledger::blob::BlobStore;
-use ledger::entry::predicate::{Environment, Genesis, Harness, NodeEnrol, ResultRecord, VolatileFacts};
-use ledger::entry::{FORMAT, Subject, check, seal};
+use ledger::entry::predicate::{
+    Environment, Evidence, Genesis, Harness, NodeEnrol, ResultRecord, VolatileFacts,
+};
+use ledger::entry::{FORMAT, Subject, case_timing, check, encode_samples, seal};
 use ledger::index::Index;
-use ledger::log::{LogReader, LogSigner, LogWriter};
+use ledger::log::{LogReader, LogSigner, LogWriter, VerifierKey};
 use std::sync::Arc;
 use tempfile::TempDir;
 use tokio::sync::mpsc;
@@ -34,7 +37,8 @@ struct World {
     thread: CommitThread,
     blobs: Arc<BlobStore>,
     events: mpsc::Receiver<LedgerEvent>,
-    candidate: Document,
+    candidate: Candidate,
+    verifier: VerifierKey,
 }
 
 impl World {
@@ -45,6 +49,7 @@ impl World {
         let log_key = key(operator_seed + 100);
         let signer = LogSigner::new(&origin, ed25519_dalek::SigningKey::from_bytes(&log_key.seed())).unwrap();
         let verifier = signer.verifier().clone();
+        let promises = signer.clone();
         let mut log = LogWriter::create(folder.path(), signer).unwrap();
         let genesis = Genesis {
             format: FORMAT,
@@ -69,13 +74,25 @@ impl World {
             history,
             origin: origin.clone(),
             operator,
-            log_key,
+            promises,
             events: sender,
         };
         let (thread, commit) = CommitThread::start(parts).unwrap();
-        let candidate = Document::of(&serde_json::json!({"name": "some candidate"})).unwrap();
-        blobs.put(&candidate.bytes).unwrap();
-        let world = Self { folder, origin, commit, thread, blobs, events, candidate };
+        let source = SourceTree {
+            main: "kernel.cu".to_owned(),
+            files: vec![SourceFile { path: "kernel.cu".to_owned(), blob: blobs.put(b"a kernel").unwrap() }],
+        };
+        let candidate = Candidate {
+            format: Candidate::FORMAT.to_owned(),
+            name: "some candidate".to_owned(),
+            source,
+            plan: None,
+            family: None,
+            provenance: Provenance::default(),
+            licence: String::new(),
+        };
+        blobs.put(&candidate.document().unwrap().bytes).unwrap();
+        let world = Self { folder, origin, commit, thread, blobs, events, candidate, verifier };
         for seed in [2, 3] {
             world.enrol(seed).await;
         }
@@ -102,7 +119,7 @@ impl World {
             submission: SubmissionId([7; 32]),
             task: TaskId([8; 32]),
             policy: PolicyId([9; 32]),
-            candidate: CandidateId(self.candidate.digest().0),
+            candidate: self.candidate.id().unwrap(),
             class: "cpu:x86-64-v2".parse().unwrap(),
             node: key(node).public().node_id(),
             device: DeviceId("CPU-test".to_owned()),
@@ -129,6 +146,15 @@ impl World {
 
     /// The result of `grant`, as a node with the key of `seed` would sign it.
     fn result(&self, grant: &LeasedGrant, seed: u8) -> Vec<u8> {
+        self.sealed(self.record(grant, seed), seed)
+    }
+
+    fn sealed(&self, record: ResultRecord, seed: u8) -> Vec<u8> {
+        let manifest = self.candidate.source.document().unwrap().blob;
+        seal(record, Subject::of_blob("source", &manifest), &key(seed)).unwrap().bytes
+    }
+
+    fn record(&self, grant: &LeasedGrant, seed: u8) -> ResultRecord {
         let node = key(seed);
         let fingerprint = Fingerprint {
             identity: Facts::new(),
@@ -148,7 +174,7 @@ impl World {
             message: "expected `;`".to_owned(),
             ..Cause::default()
         };
-        let record = ResultRecord {
+        ResultRecord {
             origin: self.origin.clone(),
             submission: grant.submission,
             cell: grant.cell,
@@ -186,9 +212,7 @@ impl World {
             evidence: None,
             started_on: WHEN.to_owned(),
             finished_on: WHEN.to_owned(),
-        };
-        let subject = Subject::of_blob("source", &BlobRef::of(b"a source tree"));
-        seal(record, subject, &node).unwrap().bytes
+        }
     }
 
     async fn report(&self, peer: u8, cell: u8, fence: u64, envelope: &[u8]) -> RecordVerdict {
@@ -196,6 +220,20 @@ impl World {
         let (cell, fence) = (CellId([cell; 32]), Fence(fence));
         let report = IncomingReport { peer, cell, fence, envelope: envelope.to_vec() };
         self.commit.report(report).await.verdict
+    }
+
+    /// Everybody who may sign by now.
+    async fn signers(&self) -> ledger::entry::Signers {
+        self.commit.checkpoint().await.unwrap();
+        let reader = LogReader::open(self.folder.path(), &self.verifier).unwrap();
+        let mut signers = ledger::entry::Signers::new();
+        for entry in reader.entries(0..reader.size()) {
+            let (leaf, bytes) = entry.unwrap();
+            if let Ok(checked) = check(&bytes, &signers) {
+                signers.fold(leaf, &checked);
+            }
+        }
+        signers
     }
 
     async fn end(self) -> TempDir {
@@ -220,7 +258,10 @@ async fn a_result_is_accepted_once_and_its_repeats_get_the_same_answer() {
     world.granted(&grant).await;
     let envelope = world.result(&grant, 2);
     let first = world.report(2, 10, 5, &envelope).await;
-    assert_eq!(code(&first), "accepted");
+    let RecordVerdict::Accepted { index, promise } = &first else { panic!("{first:?}") };
+    let record = check(&envelope, &world.signers().await).unwrap().record();
+    let bytes = promise_bytes(&world.origin, &record.0, LeafIndex(*index));
+    world.verifier.verify_bytes(PROMISE_CONTEXT, &bytes, promise.as_slice().try_into().unwrap()).unwrap();
     let size = world.commit.size();
     assert_eq!(world.report(2, 10, 5, &envelope).await, first, "identical bytes, identical answer");
     assert_eq!(world.commit.size(), size, "a repeat adds nothing");
@@ -274,11 +315,9 @@ async fn a_late_result_becomes_attempt_refused_and_is_quoted() {
     world.granted(&retry).await;
     let refused = world.report(2, 10, 5, &late).await;
     let RecordVerdict::Refused { reason, .. } = &refused else { panic!("{refused:?}") };
-    assert_eq!(reason, "stale-fence");
+    assert_eq!(reason, "stale_fence");
     let again = world.report(2, 10, 5, &late).await;
-    assert!(
-        matches!((&refused, &again), (RecordVerdict::Refused { index: a, .. }, RecordVerdict::Refused { index: b, .. }) if a == b)
-    );
+    assert_eq!(again, refused, "identical bytes, identical answer");
     let second = world.result(&retry, 3);
     assert_eq!(code(&world.report(3, 10, 9, &second).await), "accepted");
     assert_eq!(code(&world.report(2, 10, 5, &late).await), "refused", "a closed cell stays closed");
@@ -304,5 +343,106 @@ async fn changed_bytes_and_changed_bindings_are_no_results() {
         assert!(code(&verdict).starts_with("entry/"), "{verdict:?}");
     }
     assert_eq!(code(&world.report(2, 10, 5, &envelope).await), "accepted");
+    world.end().await;
+}
+
+/// A record with a fault of content, and the code that it is refused with.
+type Fault = (&'static str, &'static str, fn(&World, &mut ResultRecord));
+
+fn missing() -> BlobRef {
+    BlobRef::of(b"bytes that nobody brought")
+}
+
+/// A result with times whose samples are in the store.
+fn timed(world: &World, record: &mut ResultRecord) {
+    let series = SampleSeries {
+        format: SampleSeries::FORMAT.to_owned(),
+        case: "large".to_owned(),
+        warmups: 3,
+        baseline: (0..10).map(|step| Picoseconds(2_000 + step)).collect(),
+        candidate: (0..10).map(|step| Picoseconds(1_000 + step)).collect(),
+    };
+    let samples = world.blobs.put(&encode_samples(&series).unwrap()).unwrap();
+    record.outcome = Outcome::ok();
+    record.timings = vec![case_timing(&series, samples)];
+}
+
+const FAULTS: [Fault; 10] = [
+    ("a blob that was not brought", "report/missing-blob", |_, record| record.volatile = missing()),
+    ("another size", "report/content", |_, record| record.environment.size += 1),
+    ("another SHA-256", "report/content", |_, record| record.environment.sha256 = missing().sha256),
+    ("another class", "report/content", |_, record| record.class = ClassId([1; 32])),
+    ("an environment of another policy", "report/content", |world, record| {
+        let fingerprint = Fingerprint {
+            identity: Facts::new(),
+            configuration: Facts::new(),
+            before: Facts::new(),
+            during: Vec::new(),
+            after: Facts::new(),
+        };
+        let class = ComparabilityClass::of(&fingerprint, PolicyId([77; 32]));
+        record.class = class.id().unwrap();
+        let environment = Environment { identity: Facts::new(), configuration: Facts::new(), class };
+        record.environment = world.blobs.put(&canonical::to_bytes(&environment).unwrap()).unwrap();
+    }),
+    ("an environment that is none", "report/content", |world, record| {
+        record.environment = world.blobs.put(b"{}").unwrap();
+    }),
+    ("evidence that is none", "report/content", |world, record| {
+        record.evidence = Some(world.blobs.put(b"[1]").unwrap());
+    }),
+    ("samples that are none", "report/content", |world, record| {
+        timed(world, record);
+        record.timings[0].samples = world.blobs.put(b"no frame").unwrap();
+    }),
+    ("a median that is not that of the samples", "report/content", |world, record| {
+        timed(world, record);
+        record.timings[0].candidate_median = Picoseconds(1);
+    }),
+    ("a ratio that is not that of the samples", "report/content", |world, record| {
+        timed(world, record);
+        record.timings[0].ratio.0 *= 2;
+    }),
+];
+
+#[tokio::test]
+async fn what_verification_would_refuse_for_ever_is_not_recorded() {
+    let mut world = World::new(1).await;
+    let grant = world.grant(10, 5, 2);
+    world.granted(&grant).await;
+    let size = world.commit.size();
+    for (what, expected, spoil) in FAULTS {
+        let mut record = world.record(&grant, 2);
+        spoil(&world, &mut record);
+        let verdict = world.report(2, 10, 5, &world.sealed(record, 2)).await;
+        assert!(matches!(verdict, RecordVerdict::Invalid { .. }), "{what}: {verdict:?}");
+        assert_eq!(code(&verdict), expected, "{what}: {verdict:?}");
+    }
+    let subject = Subject::of_blob("source", &BlobRef::of(b"another source tree"));
+    let other = seal(world.record(&grant, 2), subject, &key(2)).unwrap().bytes;
+    assert_eq!(code(&world.report(2, 10, 5, &other).await), "report/content", "another subject");
+    assert_eq!(world.commit.size(), size, "nothing was appended");
+    let mut record = world.record(&grant, 2);
+    timed(&world, &mut record);
+    let evidence = canonical::to_bytes(&Evidence { cases: Vec::new() }).unwrap();
+    record.evidence = Some(world.blobs.put(&evidence).unwrap());
+    let verdict = world.report(2, 10, 5, &world.sealed(record, 2)).await;
+    assert_eq!(code(&verdict), "accepted", "{verdict:?}");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_damaged_store_is_not_held_against_the_node() {
+    let mut world = World::new(1).await;
+    let grant = world.grant(10, 5, 2);
+    world.granted(&grant).await;
+    let envelope = world.result(&grant, 2);
+    let source = world.candidate.source.files[0].blob;
+    std::fs::write(world.blobs.path(&source.blake3), b"rotten").unwrap();
+    let verdict = world.report(2, 10, 5, &envelope).await;
+    assert!(matches!(verdict, RecordVerdict::Later { .. }), "{verdict:?}");
+    assert_eq!(code(&verdict), "ledger/blob");
+    world.blobs.put(b"a kernel").unwrap();
+    assert_eq!(code(&world.report(2, 10, 5, &envelope).await), "accepted", "once the store is repaired");
     world.end().await;
 }

@@ -60,8 +60,8 @@ impl World {
                     table.apply(event);
                     assert_eq!(scheduler.step(Duration::ZERO, Input::Ledger(event.clone())), []);
                 }
-                Entry::Refused { cell, fence, record } => {
-                    table.refused(*cell, *fence, *record, LeafIndex(index as u64));
+                Entry::Refused { cell, fence, record, reason } => {
+                    table.refused(*cell, *fence, *record, LeafIndex(index as u64), *reason);
                 }
             }
         }
@@ -342,12 +342,12 @@ impl World {
             Judgement::Accept => {
                 self.append(|index| LedgerEvent::Committed { cell, fence, record, status, blame, index });
             }
-            Judgement::AlreadyRecorded(_) | Judgement::AlreadyRefused(_) => {}
-            Judgement::Refuse(_) => {
+            Judgement::AlreadyRecorded(_) | Judgement::AlreadyRefused(_, _) => {}
+            Judgement::Refuse(reason) => {
                 self.refused += 1;
                 let index = LeafIndex(self.disk.ledger.len() as u64);
-                coordinator.table.refused(cell, fence, record, index);
-                self.disk.ledger.push(Entry::Refused { cell, fence, record });
+                coordinator.table.refused(cell, fence, record, index, reason);
+                self.disk.ledger.push(Entry::Refused { cell, fence, record, reason });
             }
         }
         self.send_to_node(node, session, ToNode::Acknowledge { cell, fence });

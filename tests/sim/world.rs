@@ -3,7 +3,7 @@
 use crate::coordinator::Coordinator;
 use crate::node::{SimNode, ToCoordinator, ToNode};
 use crate::random::Random;
-use coordinator::scheduler::{CancelTarget, DrainIntent, Fact, LedgerEvent, SessionId};
+use coordinator::scheduler::{CancelTarget, DrainIntent, Fact, LedgerEvent, RefuseReason, SessionId};
 use fleet_config::domain::{
     CandidateId, CellId, DeviceClass, DeviceId, Fence, NodeId, PolicyId, Reuse, Submission, SubmissionId,
     TaskId,
@@ -58,7 +58,7 @@ pub(crate) enum Happening {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Entry {
     Event(LedgerEvent),
-    Refused { cell: CellId, fence: Fence, record: fleet_config::domain::RecordId },
+    Refused { cell: CellId, fence: Fence, record: fleet_config::domain::RecordId, reason: RefuseReason },
 }
 
 /// What survives a crash of the coordinator.

@@ -1,5 +1,6 @@
 //! The other threads' side of the ledger's writer.
 
+use super::content::{Content, examine};
 use super::history::RecordedClass;
 use super::request::{CommitRequest, IncomingReport};
 use fleet_config::domain::{
@@ -7,12 +8,16 @@ use fleet_config::domain::{
 };
 use fleet_config::refusal::Refusal;
 use fleet_config::wire::v1::{RecordVerdict, Recorded};
+use ledger::blob::BlobStore;
 use ledger::entry::predicate::{NodeEnrol, PolicyAdded, TaskAdded};
 use ledger::index::{Index, ReuseKey};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+
+/// Reports whose blobs are checked at one time: bounds the memory of the checks.
+pub(super) const EXAMINED_AT_ONCE: usize = 4;
 
 /// Sends requests to the writer and reads what it publishes. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -30,6 +35,10 @@ pub(super) struct Shared {
     pub(super) index: Mutex<Index>,
     /// The comparability class that each device last recorded under a policy, with its fields.
     pub(super) classes: Mutex<BTreeMap<(DeviceId, PolicyId), RecordedClass>>,
+    pub(super) blobs: Arc<BlobStore>,
+    pub(super) examining: Semaphore,
+    /// The newest signed checkpoint.
+    pub(super) checkpoint: watch::Sender<String>,
 }
 
 impl CommitHandle {
@@ -61,13 +70,32 @@ impl CommitHandle {
     /// Judges and records a report. Never fails: a writer that cannot record says `Later`.
     pub async fn report(&self, report: IncomingReport) -> Recorded {
         let record = [0; 32];
-        match self.ask(|reply| CommitRequest::Report { report: Box::new(report), reply }).await {
+        let content = self.examine(&report).await;
+        let request = |reply| CommitRequest::Report { report: Box::new(report), content, reply };
+        match self.ask(request).await {
             Ok(recorded) => recorded,
             Err(refusal) => {
                 let verdict = RecordVerdict::Later { code: refusal.code.into_owned(), cause: refusal.cause };
                 Recorded { record, verdict }
             }
         }
+    }
+
+    /// Checks what a report says against its blobs, where reading may block.
+    async fn examine(&self, report: &IncomingReport) -> Content {
+        let unknown = |error: &dyn std::fmt::Display| Content::Unknown { cause: error.to_string() };
+        let _permit = match self.shared.examining.acquire().await {
+            Ok(permit) => permit,
+            Err(error) => return unknown(&error),
+        };
+        let (blobs, envelope) = (Arc::clone(&self.shared.blobs), report.envelope.clone());
+        let examined = tokio::task::spawn_blocking(move || examine(&envelope, &blobs)).await;
+        examined.unwrap_or_else(|error| unknown(&error))
+    }
+
+    /// The newest signed checkpoint, as it changes.
+    pub fn checkpoints(&self) -> watch::Receiver<String> {
+        self.shared.checkpoint.subscribe()
     }
 
     /// Hands over a request that needs no answer; gives it back when the queue is full.

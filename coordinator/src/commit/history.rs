@@ -1,6 +1,6 @@
 //! The ledger's history at start: one pass over all entries gives signers, acceptance, definitions and events.
 
-use crate::scheduler::acceptance::AcceptanceTable;
+use crate::scheduler::acceptance::{AcceptanceTable, RefuseReason};
 use crate::scheduler::fact::LeaseGrant;
 use crate::scheduler::input::{EndReason, LedgerEvent};
 use fleet_config::domain::{
@@ -8,7 +8,9 @@ use fleet_config::domain::{
     TaskId, canonical,
 };
 use ledger::blob::BlobStore;
-use ledger::entry::predicate::{AttemptLost, Consequence, Environment, Grant, LossReason, ResultRecord};
+use ledger::entry::predicate::{
+    AttemptLost, Consequence, Environment, Grant, LossReason, RefusalReason, ResultRecord,
+};
 use ledger::entry::{Body, Checked, Signers, read_grants};
 use std::collections::BTreeMap;
 
@@ -106,7 +108,8 @@ impl History {
                 self.ended(&event);
             }
             Body::AttemptRefused(refused) => {
-                self.table.refused(refused.cell, refused.fence, refused.record, index);
+                let reason = refuse_reason(refused.reason);
+                self.table.refused(refused.cell, refused.fence, refused.record, index, reason);
             }
             Body::Genesis(_) | Body::NodeEnrol(_) | Body::Unknown { .. } => {}
         }
@@ -180,6 +183,18 @@ pub(super) fn committed_event(
         status: result.outcome.status,
         blame: result.outcome.blame,
         index,
+    }
+}
+
+fn refuse_reason(reason: RefusalReason) -> RefuseReason {
+    match reason {
+        RefusalReason::UnknownCell => RefuseReason::UnknownCell,
+        RefusalReason::CellClosed => RefuseReason::CellClosed,
+        RefusalReason::StaleFence => RefuseReason::StaleFence,
+        RefusalReason::UnknownFence => RefuseReason::UnknownFence,
+        RefusalReason::WrongNode => RefuseReason::WrongNode,
+        RefusalReason::WrongDevice => RefuseReason::WrongDevice,
+        RefusalReason::WrongNonce => RefuseReason::WrongNonce,
     }
 }
 

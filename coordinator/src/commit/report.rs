@@ -1,5 +1,6 @@
 //! Judging a report: what must hold before a result may be appended.
 
+use super::content::Content;
 use super::history::committed_event;
 use super::request::IncomingReport;
 use super::writer::Writer;
@@ -11,7 +12,7 @@ use ledger::entry::{Checked, Expected, Subject, check, check_result_binding};
 
 impl Writer {
     /// Stages what the report leads to and answers with the verdict that holds once the batch is durable.
-    pub(super) fn judge_report(&mut self, report: &IncomingReport) -> Recorded {
+    pub(super) fn judge_report(&mut self, report: &IncomingReport, content: Content) -> Recorded {
         let checked = match check(&report.envelope, &self.signers) {
             Ok(checked) => checked,
             Err(error) => return invalid([0; 32], error.code(), error.to_string()),
@@ -56,13 +57,19 @@ impl Writer {
         };
         match self.table.judge(&claim) {
             Judgement::AlreadyRecorded(index) => self.accepted(record.0, index),
-            Judgement::AlreadyRefused(index) => refused(record.0, index, "refused before"),
+            Judgement::AlreadyRefused(index, reason) => refused(record.0, index, reason.name()),
             Judgement::Refuse(reason) => self.refuse(report, &checked, reason),
-            Judgement::Accept => self.accept(report, &checked, result),
+            Judgement::Accept => self.accept(report, &checked, result, content),
         }
     }
 
-    fn accept(&mut self, report: &IncomingReport, checked: &Checked, result: &ResultRecord) -> Recorded {
+    fn accept(
+        &mut self,
+        report: &IncomingReport,
+        checked: &Checked,
+        result: &ResultRecord,
+        content: Content,
+    ) -> Recorded {
         let record = checked.record();
         let Some(grant) = self.grants.get(&(result.cell, result.fence)) else {
             return invalid(record.0, "report/unknown-grant", "no recorded grant fits it".to_owned());
@@ -72,12 +79,10 @@ impl Writer {
             let refusal = error.refusal();
             return invalid(record.0, &refusal.code, refusal.cause);
         }
-        if let Some(missing) = result.blobs().into_iter().find(|blob| !self.blobs.contains(&blob.blake3)) {
-            let cause = format!("blob {} is not in the store", missing.blake3);
-            return Recorded {
-                record: record.0,
-                verdict: RecordVerdict::Later { code: "report/missing-blob".to_owned(), cause },
-            };
+        match content {
+            Content::Sound => {}
+            Content::Faulty { code, cause } => return invalid(record.0, code, cause),
+            Content::Unknown { cause } => return later(record.0, "ledger/blob", cause),
         }
         let index = self.stage(report.envelope.clone());
         self.note_class(result);
@@ -90,9 +95,7 @@ impl Writer {
         let envelope = match self.blobs.put(&report.envelope) {
             Ok(blob) => blob,
             Err(error) => {
-                let verdict =
-                    RecordVerdict::Later { code: "ledger/blob".to_owned(), cause: error.to_string() };
-                return Recorded { record: record.0, verdict };
+                return later(record.0, "ledger/blob", error.to_string());
             }
         };
         let entry = AttemptRefused {
@@ -106,31 +109,26 @@ impl Writer {
         };
         match self.seal_and_stage(entry, Subject::of_blob("envelope", &envelope)) {
             Ok(index) => {
-                self.table.refused(report.cell, report.fence, record, index);
+                self.table.refused(report.cell, report.fence, record, index, reason);
                 refused(record.0, index, reason.name())
             }
-            Err(refusal) => {
-                let verdict = RecordVerdict::Later { code: refusal.code.into_owned(), cause: refusal.cause };
-                Recorded { record: record.0, verdict }
-            }
+            Err(refusal) => later(record.0, &refusal.code, refusal.cause),
         }
     }
 
     fn accepted(&self, record: [u8; 32], index: LeafIndex) -> Recorded {
-        let message = promise_message(&self.origin, &record, index);
-        let promise = self.log_key.sign(&message).to_vec();
+        let bytes = promise_bytes(&self.origin, &record, index);
+        let promise = self.promises.sign_bytes(PROMISE_CONTEXT, &bytes).to_vec();
         Recorded { record, verdict: RecordVerdict::Accepted { index: index.0, promise } }
     }
 }
 
-/// What the log key signs as a promise: context, origin, record and index.
-pub(super) fn promise_message(origin: &str, record: &[u8; 32], index: LeafIndex) -> Vec<u8> {
-    let mut message = b"muster-promise/1\n".to_vec();
-    message.extend_from_slice(origin.as_bytes());
-    message.push(b'\n');
-    message.extend_from_slice(record);
-    message.extend_from_slice(&index.0.to_be_bytes());
-    message
+/// Context of a promise's signature, see [`ledger::log::LogSigner::sign_bytes`].
+pub const PROMISE_CONTEXT: &str = "muster-promise/1";
+
+/// What a promise is about: origin, newline, record id, index in eight bytes, big-endian.
+pub fn promise_bytes(origin: &str, record: &[u8; 32], index: LeafIndex) -> Vec<u8> {
+    [origin.as_bytes(), b"\n", record, &index.0.to_be_bytes()].concat()
 }
 
 fn invalid(record: [u8; 32], code: &str, cause: String) -> Recorded {
@@ -139,6 +137,10 @@ fn invalid(record: [u8; 32], code: &str, cause: String) -> Recorded {
 
 fn refused(record: [u8; 32], index: LeafIndex, reason: &str) -> Recorded {
     Recorded { record, verdict: RecordVerdict::Refused { index: index.0, reason: reason.to_owned() } }
+}
+
+fn later(record: [u8; 32], code: &str, cause: String) -> Recorded {
+    Recorded { record, verdict: RecordVerdict::Later { code: code.to_owned(), cause } }
 }
 
 fn reason_word(reason: RefuseReason) -> RefusalReason {

@@ -1,5 +1,6 @@
 //! What the ledger's writer is asked to do.
 
+use super::content::Content;
 use crate::scheduler::effect::{CellSubject, Grant, LostReason};
 use crate::scheduler::input::EndReason;
 use fleet_config::domain::{CellId, Fence, LeafIndex, NodeId};
@@ -36,6 +37,8 @@ pub enum CommitRequest {
     },
     Report {
         report: Box<IncomingReport>,
+        /// What the check of its blobs found.
+        content: Content,
         reply: oneshot::Sender<Recorded>,
     },
     /// Integrate all that is committed and answer with the signed checkpoint.

@@ -1,6 +1,6 @@
 //! The writer thread: takes batches of requests, stages entries, commits them with one sync, then answers.
 
-use super::handle::{CommitHandle, Shared};
+use super::handle::{CommitHandle, EXAMINED_AT_ONCE, Shared};
 use super::history::{History, RecordedClass, forget_ended, lease, lost_event};
 use super::request::CommitRequest;
 use crate::scheduler::acceptance::AcceptanceTable;
@@ -15,12 +15,12 @@ use ledger::blob::BlobStore;
 use ledger::entry::predicate::{AttemptLost, Consequence, Grant, LossReason, Predicate, ResultRecord};
 use ledger::entry::{Signers, Subject, check, seal, seal_grants};
 use ledger::index::Index;
-use ledger::log::LogWriter;
+use ledger::log::{LogSigner, LogWriter};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 /// Requests that wait for the writer: two full batches.
 const QUEUE: usize = 2 * BATCH_MAX;
@@ -48,7 +48,7 @@ pub struct Parts {
     pub origin: String,
     pub operator: SecretKey,
     /// Signs promises; the log's own copy signs checkpoints.
-    pub log_key: SecretKey,
+    pub promises: LogSigner,
     /// Where events go once they are durable; bounded, and the event loop never waits for the writer.
     pub events: mpsc::Sender<LedgerEvent>,
 }
@@ -67,6 +67,9 @@ impl CommitThread {
             size: AtomicU64::new(parts.log.size()),
             index: Mutex::new(parts.index),
             classes: Mutex::new(parts.history.classes.clone()),
+            blobs: Arc::clone(&parts.blobs),
+            examining: Semaphore::new(EXAMINED_AT_ONCE),
+            checkpoint: watch::Sender::new(parts.log.checkpoint_note().to_owned()),
         });
         let writer = Writer {
             log: parts.log,
@@ -76,7 +79,7 @@ impl CommitThread {
             grants: parts.history.grants,
             origin: parts.origin,
             operator: parts.operator,
-            log_key: parts.log_key,
+            promises: parts.promises,
             events: parts.events,
             shared: Arc::clone(&shared),
             staged: Staged::default(),
@@ -105,7 +108,7 @@ pub(super) struct Writer {
     pub(super) grants: BTreeMap<(CellId, Fence), Grant>,
     pub(super) origin: String,
     operator: SecretKey,
-    pub(super) log_key: SecretKey,
+    pub(super) promises: LogSigner,
     events: mpsc::Sender<LedgerEvent>,
     shared: Arc<Shared>,
     staged: Staged,
@@ -181,8 +184,8 @@ impl Writer {
             CommitRequest::Grants(grants) => self.record_grants(&grants),
             CommitRequest::Lost { about, fence, reason } => self.record_lost(about, fence, reason),
             CommitRequest::End { about, fence, reason } => self.record_end(about, fence, reason),
-            CommitRequest::Report { report, reply } => {
-                let recorded = self.judge_report(&report);
+            CommitRequest::Report { report, content, reply } => {
+                let recorded = self.judge_report(&report, content);
                 self.staged.answers.push(Answer::Report(reply, recorded));
             }
             CommitRequest::Checkpoint { reply } => self.staged.answers.push(Answer::Checkpoint(reply)),
@@ -365,7 +368,17 @@ impl Writer {
 
     fn integrate_now(&mut self) -> Result<String, Refusal> {
         match self.log.integrate() {
-            Ok(_) => Ok(self.log.checkpoint_note().to_owned()),
+            Ok(_) => {
+                let note = self.log.checkpoint_note();
+                self.shared.checkpoint.send_if_modified(|known| {
+                    let is_new = known != note;
+                    if is_new {
+                        note.clone_into(known);
+                    }
+                    is_new
+                });
+                Ok(note.to_owned())
+            }
             Err(error) => {
                 self.fail(&error.to_string());
                 Err(stopped_refusal(&error.to_string()))

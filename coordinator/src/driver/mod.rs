@@ -21,7 +21,7 @@ use crate::commit::{CommitHandle, CommitRequest};
 use crate::journal::Journal;
 use crate::scheduler::Scheduler;
 use crate::scheduler::effect::Reply;
-use crate::scheduler::input::{LedgerEvent, RequestId, SessionId};
+use crate::scheduler::input::{LedgerEvent, RequestId, SessionId, Stop};
 use crate::transport::admit::Register;
 use crate::transport::{ConnectionId, NodeConnection, TransportEvent};
 use fleet_config::domain::{CellId, Fence, NodeId};
@@ -108,7 +108,7 @@ enum Internal {
     /// A node's enrolment is in the ledger, or could not be recorded.
     Enrolled { pending: Box<admission::Pending>, result: Result<(), Refusal> },
     /// The writer dealt with a report of an attempt, and the node was told.
-    Reported { node: NodeId, connection: ConnectionId, cell: CellId, fence: Fence },
+    Reported { node: NodeId, connection: ConnectionId, cell: CellId, fence: Fence, how: Stop },
 }
 
 /// Why the loop ended early.

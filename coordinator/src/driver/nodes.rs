@@ -53,9 +53,9 @@ impl Driver {
     pub(super) fn on_internal(&mut self, event: Internal, inputs: &mut Vec<Input>) {
         match event {
             Internal::Enrolled { pending, result } => self.on_enrolled(pending, result),
-            Internal::Reported { node, connection, cell, fence } => {
+            Internal::Reported { node, connection, cell, fence, how } => {
                 let session = SessionId(connection.0);
-                inputs.push(Input::AttemptStopped { node, session, cell, fence, how: Stop::Reported });
+                inputs.push(Input::AttemptStopped { node, session, cell, fence, how });
             }
         }
     }
@@ -119,15 +119,18 @@ impl Driver {
         tokio::spawn(async move {
             let recorded = commit.report(incoming).await;
             let settled = match &recorded.verdict {
-                RecordVerdict::Accepted { .. }
-                | RecordVerdict::Refused { .. }
-                | RecordVerdict::Invalid { .. } => true,
-                RecordVerdict::Later { .. } => false,
+                RecordVerdict::Accepted { .. } | RecordVerdict::Refused { .. } => Some(Stop::Reported),
+                // No result of this attempt will come: the cell need not wait for its lease to run out.
+                RecordVerdict::Invalid { code, cause } => {
+                    tracing::warn!(cell = %cell.short(), code, cause, "a report is no valid result");
+                    Some(Stop::Abandoned)
+                }
+                RecordVerdict::Later { .. } => None,
             };
             // A node that has left sends the report again and gets the same answer.
             drop(reply.send(recorded));
-            if settled {
-                let _ended = internal.send(Internal::Reported { node, connection, cell, fence }).await;
+            if let Some(how) = settled {
+                let _ended = internal.send(Internal::Reported { node, connection, cell, fence, how }).await;
             }
         });
     }

@@ -2,7 +2,7 @@
 //!
 //! The writer calls `judge…` before it appends and tells the table what it appended, one entry at a time. So the
 //! order of the ledger decides every race between a result, a loss and an end, and nothing else does. At start
-//! the table is built from the journal's grants and the ledger's entries about them, in this order.
+//! the table is built from the ledger alone: its attempt-granted, result, attempt-lost and attempt-refused entries.
 
 use super::effect::Grant;
 use super::fact::LeaseGrant;
@@ -17,7 +17,15 @@ use std::collections::BTreeMap;
 pub struct AcceptanceTable {
     cells: BTreeMap<CellId, CellRow>,
     /// Results refused under (cell, fence), so that one sent again is answered and not written again.
-    refused: BTreeMap<(CellId, Fence), (RecordId, LeafIndex)>,
+    refused: BTreeMap<(CellId, Fence), Refused>,
+}
+
+/// A result that was refused.
+#[derive(Debug, Clone, Copy)]
+struct Refused {
+    record: RecordId,
+    index: LeafIndex,
+    reason: RefuseReason,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -58,7 +66,7 @@ pub enum Judgement {
     /// These very bytes are in the ledger; acknowledge with this index.
     AlreadyRecorded(LeafIndex),
     /// These very bytes were refused by the `attempt-refused` entry at this index; say so again.
-    AlreadyRefused(LeafIndex),
+    AlreadyRefused(LeafIndex, RefuseReason),
     /// Append `attempt-refused` with this reason.
     Refuse(RefuseReason),
 }
@@ -83,22 +91,22 @@ pub enum RefuseReason {
 }
 
 impl RefuseReason {
-    /// The word used in records.
+    /// The word used in records and on the wire.
     pub fn name(self) -> &'static str {
         match self {
-            Self::UnknownCell => "unknown-cell",
-            Self::CellClosed => "cell-closed",
-            Self::StaleFence => "stale-fence",
-            Self::UnknownFence => "unknown-fence",
-            Self::WrongNode => "wrong-node",
-            Self::WrongDevice => "wrong-device",
-            Self::WrongNonce => "wrong-nonce",
+            Self::UnknownCell => "unknown_cell",
+            Self::CellClosed => "cell_closed",
+            Self::StaleFence => "stale_fence",
+            Self::UnknownFence => "unknown_fence",
+            Self::WrongNode => "wrong_node",
+            Self::WrongDevice => "wrong_device",
+            Self::WrongNonce => "wrong_nonce",
         }
     }
 }
 
 impl AcceptanceTable {
-    /// A grant became known: from the journal at start, from `RecordGrants` later.
+    /// A grant became known: from its attempt-granted entry at start, from `RecordGrants` later.
     pub fn granted(&mut self, grant: &LeaseGrant) {
         let row = self.cells.entry(grant.cell).or_default();
         if row.closed.is_some() || row.newest.is_some_and(|newest| newest >= grant.fence) {
@@ -177,16 +185,25 @@ impl AcceptanceTable {
     }
 
     /// An `attempt-refused` entry was appended.
-    pub fn refused(&mut self, cell: CellId, fence: Fence, record: RecordId, index: LeafIndex) {
+    pub fn refused(
+        &mut self,
+        cell: CellId,
+        fence: Fence,
+        record: RecordId,
+        index: LeafIndex,
+        reason: RefuseReason,
+    ) {
         if self.refused.len() >= REFUSALS_KEPT {
             self.refused.pop_first();
         }
-        self.refused.insert((cell, fence), (record, index));
+        self.refused.insert((cell, fence), Refused { record, index, reason });
     }
 
     fn refusal(&self, claim: &Claim, reason: RefuseReason) -> Judgement {
         match self.refused.get(&(claim.cell, claim.fence)) {
-            Some((record, index)) if *record == claim.record => Judgement::AlreadyRefused(*index),
+            Some(known) if known.record == claim.record => {
+                Judgement::AlreadyRefused(known.index, known.reason)
+            }
             Some(_) | None => Judgement::Refuse(reason),
         }
     }

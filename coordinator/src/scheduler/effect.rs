@@ -88,9 +88,9 @@ impl LostReason {
     /// The word used in records.
     pub fn name(self) -> &'static str {
         match self {
-            Self::NodeSilent => "node-silent",
-            Self::DeadlinePassed => "deadline-passed",
-            Self::NotHeld => "not-held",
+            Self::NodeSilent => "node_silent",
+            Self::DeadlinePassed => "deadline_passed",
+            Self::NotHeld => "not_held",
             Self::Abandoned => "abandoned",
         }
     }

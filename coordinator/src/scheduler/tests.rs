@@ -667,8 +667,9 @@ fn the_table_accepts_a_result_once_and_from_its_lease_alone() {
     assert_eq!(table.judge(&good), Judgement::AlreadyRecorded(LeafIndex(7)));
     let second = Claim { record: RecordId([2; 32]), ..good.clone() };
     assert_eq!(refused(&table, second.clone()), RefuseReason::CellClosed);
-    table.refused(second.cell, second.fence, second.record, LeafIndex(8));
-    assert_eq!(table.judge(&second), Judgement::AlreadyRefused(LeafIndex(8)));
+    let reason = RefuseReason::CellClosed;
+    table.refused(second.cell, second.fence, second.record, LeafIndex(8), reason);
+    assert_eq!(table.judge(&second), Judgement::AlreadyRefused(LeafIndex(8), reason));
     assert!(!table.may_lose(good.cell, good.fence) && !table.may_end(good.cell));
 }
 

@@ -25,7 +25,8 @@ pub trait BlobSink: Send + Sync + 'static {
 pub trait BlobWriter: Send {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<()>;
     /// Called once size and both digests are those that were declared: syncs the bytes and gives them their
-    /// name. The caller of the whole syncs nothing more.
+    /// name. The name itself is durable once the store is synced, which whoever commits an entry that relies on it
+    /// does first.
     fn commit(self: Box<Self>) -> std::io::Result<()>;
 }
 

@@ -21,6 +21,8 @@ pub struct Enrolled {
     pub name: String,
     /// SHA-256 of the SubjectPublicKeyInfo of its TLS key, from its newest node-enrol entry.
     pub tls_key: Sha256,
+    /// Id of the invite that its newest node-enrol entry names.
+    pub invite: String,
     /// Leaf of its first node-enrol entry.
     pub leaf: LeafIndex,
 }
@@ -68,8 +70,8 @@ impl Signers {
             Body::NodeEnrol(enrol) => {
                 let Ok(key) = PublicKey::from_hex(&enrol.signing_key) else { return };
                 let first = self.nodes.get(&enrol.node).map_or(leaf, |known| known.leaf);
-                let enrolled =
-                    Enrolled { key, name: enrol.name.clone(), tls_key: enrol.tls_key, leaf: first };
+                let (name, invite) = (enrol.name.clone(), enrol.invite.clone());
+                let enrolled = Enrolled { key, name, tls_key: enrol.tls_key, invite, leaf: first };
                 self.nodes.insert(enrol.node, enrolled);
             }
             Body::Task(_)

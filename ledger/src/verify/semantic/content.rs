@@ -136,7 +136,14 @@ impl<'a> Contents<'a> {
         }
     }
 
-    pub(super) fn check_result(&mut self, result: &ResultRecord, notes: &mut Notes) {
+    /// Everything that a result says and that its blobs and those of its candidate can show.
+    pub(super) fn check_result_entry(&mut self, entry: &Entry, result: &ResultRecord, notes: &mut Notes) {
+        let subject = entry.subject.first().map(|subject| subject.digest);
+        self.check_candidate(result.candidate, subject, notes);
+        self.check_result(result, notes);
+    }
+
+    fn check_result(&mut self, result: &ResultRecord, notes: &mut Notes) {
         let environment = &result.environment.blake3;
         if !self.environments.contains_key(environment) {
             let read: Option<Environment> = self.document(environment, "environment", notes);

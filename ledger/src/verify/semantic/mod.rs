@@ -10,7 +10,7 @@ mod content;
 #[cfg(test)]
 mod tests;
 
-use crate::entry::{Body, Checked, EntryError, Kind, Signers, check};
+use crate::entry::{Body, Checked, Entry, EntryError, Kind, Signers, check};
 use attempts::Attempts;
 pub use content::BlobSource;
 use content::Contents;
@@ -105,6 +105,22 @@ impl Notes {
     fn warning(&mut self, place: impl Into<String>, cause: impl Into<String>) {
         self.add(Severity::Warning, place, cause);
     }
+}
+
+/// What this check says of a result by its content alone: that its blobs are there and are what it says, that its
+/// subject is the candidate's source tree, its class that of its environment, its numbers those of its samples. A
+/// writer asks before it appends, so that it takes in nothing that verification refuses for ever. Findings are at
+/// leaf 0; an entry that is no result has none.
+pub fn result_findings(entry: &Entry, blobs: BlobSource<'_>) -> Vec<SemanticFinding> {
+    let mut contents = Contents::new(blobs);
+    let mut notes = Notes::default();
+    for blob in entry.body.blobs() {
+        contents.check(&blob, &mut notes);
+    }
+    if let Some(result) = entry.body.result() {
+        contents.check_result_entry(entry, result, &mut notes);
+    }
+    notes.findings
 }
 
 impl<'a> SemanticCheck<'a> {
@@ -229,9 +245,7 @@ impl<'a> SemanticCheck<'a> {
                         self.notes.error(field, "the result is of one that no entry before it defines");
                     }
                 }
-                let subject = checked.entry.subject.first().map(|subject| subject.digest);
-                self.contents.check_candidate(result.candidate, subject, &mut self.notes);
-                self.contents.check_result(result, &mut self.notes);
+                self.contents.check_result_entry(&checked.entry, result, &mut self.notes);
                 self.attempts.result(result, self.signers.origin().unwrap_or_default(), &mut self.notes);
             }
             Body::NodeEnrol(_) | Body::Unknown { .. } => {}

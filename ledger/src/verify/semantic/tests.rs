@@ -48,7 +48,7 @@ fn assert_found(report: &SemanticReport, leaf: u64, place: &str, cause: &str) {
 }
 
 fn result_of(sealed: &Sealed) -> ResultRecord {
-    crate::entry::Entry::read(&sealed.bytes).unwrap().body.result().unwrap().clone()
+    Entry::read(&sealed.bytes).unwrap().body.result().unwrap().clone()
 }
 
 #[test]
