@@ -90,7 +90,7 @@ async fn nonsense_instead_of_a_hello_closes_the_connection() {
     }
     // The door still opens for others.
     Bare::join(&identity, &fleet.invite(1, NOW + 1)).await;
-    fleet.joined().await;
+    let _connected = fleet.joined().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -25,7 +25,7 @@ async fn a_blob_comes_once_and_is_then_in_the_cache() {
     let (one, two) = tokio::time::timeout(PATIENCE, fetched).await.unwrap();
     assert!(one.unwrap() == bytes && two.unwrap() == bytes);
     assert_eq!(fleet.listener.counters().blobs_served, 1);
-    fleet.joined().await;
+    let _connected = fleet.joined().await;
     node.stop().await;
 
     fleet.blobs.0.lock().unwrap().clear();
@@ -39,7 +39,7 @@ async fn what_the_coordinator_lacks_or_serves_wrongly_is_an_error() {
     let mut fleet = Coordinator::start().await;
     let state = tempdir().unwrap();
     let node = Node::start(state.path(), Some(fleet.invite(1, NOW + 1)));
-    fleet.joined().await;
+    let _connected = fleet.joined().await;
     let missing = BlobRef::of(b"missing");
     assert!(matches!(node.fetcher.fetch(&missing).await, Err(FetchError::Missing(_))));
     for wrong in [&b"wrongly"[..], b"short", b"longer than it should be"] {
@@ -65,7 +65,7 @@ async fn a_fetch_waits_for_the_next_connection() {
     let fetcher = node.fetcher.clone();
     let fetched = tokio::spawn(async move { fetcher.fetch(&blob).await.map(|bytes| bytes.len() as u64) });
     fleet.lost().await;
-    fleet.joined().await;
+    let _connected = fleet.joined().await;
     let fetched = tokio::time::timeout(PATIENCE, fetched).await.unwrap().unwrap();
     assert_eq!(fetched.unwrap(), blob.size);
     node.stop().await;

@@ -63,16 +63,19 @@ impl Coordinator {
         let (events, heard) = mpsc::channel(64);
         let (teller, seen) = mpsc::channel(1024);
         let options = ListenerOptions { address, identity };
-        let listener = loop {
-            match Listener::start(&options, stores.clone(), events.clone()) {
-                Ok(listener) => break listener,
-                // The socket of a listener that was shut down goes with its last task.
-                Err(ListenError::Bind { source, .. }) if source.kind() == ErrorKind::AddrInUse => {
-                    tokio::task::yield_now().await;
+        let start = async {
+            loop {
+                match Listener::start(&options, stores.clone(), events.clone()) {
+                    Ok(listener) => return listener,
+                    // The socket of a listener that was shut down goes with its last task.
+                    Err(ListenError::Bind { source, .. }) if source.kind() == ErrorKind::AddrInUse => {
+                        tokio::task::yield_now().await;
+                    }
+                    Err(error) => panic!("{error}"),
                 }
-                Err(error) => panic!("{error}"),
             }
         };
+        let listener = tokio::time::timeout(PATIENCE, start).await.expect("the port is free again");
         let register = Arc::new(Mutex::new(register));
         tokio::spawn(drive(heard, teller, register.clone()));
         Self { address: listener.local_address(), listener, tls_key, register, blobs, seen }
@@ -136,11 +139,15 @@ impl Coordinator {
     }
 
     pub(crate) async fn heartbeat(&mut self) -> Heartbeat {
-        loop {
-            if let Seen::Heartbeat(heartbeat) = self.any().await {
-                return heartbeat;
+        let found = async {
+            loop {
+                if let Seen::Heartbeat(heartbeat) = self.any().await {
+                    return heartbeat;
+                }
             }
-        }
+        };
+        // Other events must not make this wait for ever.
+        tokio::time::timeout(PATIENCE, found).await.expect("a heartbeat in time")
     }
 }
 

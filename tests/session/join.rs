@@ -37,7 +37,9 @@ async fn the_same_node_may_use_its_invite_again() {
     let state = tempdir().unwrap();
     let invite = fleet.invite(1, NOW + 1);
     let node = Node::start(state.path(), Some(invite.clone()));
-    fleet.joined().await;
+    let _connected = fleet.joined().await;
+    // A heartbeat shows that the node has dealt with its welcome.
+    fleet.heartbeat().await;
     node.stop().await;
     // As if the coordinator had journalled the invite and died before it enrolled the node, and the node had
     // died before it kept the pin.
@@ -55,7 +57,7 @@ async fn a_stolen_invite_is_refused() {
     let (first, thief) = (tempdir().unwrap(), tempdir().unwrap());
     let invite = fleet.invite(1, NOW + 1);
     let node = Node::start(first.path(), Some(invite.clone()));
-    fleet.joined().await;
+    let _connected = fleet.joined().await;
     let stolen = Node::start(thief.path(), Some(invite));
     assert_eq!(stolen.refused().await, "join/invite-other-key");
     assert_eq!(fleet.listener.counters().joins_refused, 1);
@@ -89,7 +91,9 @@ async fn a_folder_of_one_fleet_joins_no_other() {
     let state = tempdir().unwrap();
     assert_eq!(open(state.path(), None).err().unwrap().code, "join/no-invite");
     let node = Node::start(state.path(), Some(fleet.invite(1, NOW + 1)));
-    fleet.joined().await;
+    let _connected = fleet.joined().await;
+    // A heartbeat shows that the node has dealt with its welcome.
+    fleet.heartbeat().await;
     node.stop().await;
     let refusal = open(state.path(), Some(other.invite(1, NOW + 1))).err().unwrap();
     assert_eq!(refusal.code, "join/other-coordinator");

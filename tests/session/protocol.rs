@@ -83,7 +83,7 @@ async fn another_protocol_and_a_missing_certificate_are_refused_in_the_handshake
     assert!(error.contains("116") || error.contains("ertificate"), "{error}");
     let keys = tempdir().unwrap();
     let _bare = Bare::join(&Bare::identity(keys.path()), &fleet.invite(1, NOW + 1)).await;
-    fleet.joined().await;
+    let _connected = fleet.joined().await;
     assert_eq!(fleet.listener.counters().handshakes_failed, 2);
 }
 

@@ -78,7 +78,8 @@ async fn a_result_signed_before_a_crash_is_sent_after_it() {
     let (_, connection, _) = fleet.joined().await;
     connection.send(NodeCommand::Assign(assign(1, 5))).unwrap();
     assert_eq!(fleet.answer().await, AssignmentEvent::Taken);
-    node.job().await;
+    // Held until the crash: a dropped job is a cancelled one.
+    let _running = node.job().await;
     node.crash().await;
     fleet.lost().await;
     let (outbox, waiting) = Outbox::open(&state.path().join("outbox")).unwrap();
@@ -124,9 +125,11 @@ async fn a_node_finds_a_coordinator_that_was_restarted() {
     let mut fleet =
         Coordinator::start_in(keys.path(), "127.0.0.1:0".parse().unwrap(), Default::default()).await;
     let node = Node::start(state.path(), Some(fleet.invite(1, NOW + 1)));
-    fleet.joined().await;
+    let connected = fleet.joined().await;
     let (address, register) = (fleet.address, fleet.register.lock().unwrap().clone());
     fleet.listener.shutdown().await;
+    // A handle keeps the socket of its listener open.
+    drop(connected);
 
     let mut fleet = Coordinator::start_in(keys.path(), address, register).await;
     assert_eq!(fleet.joined().await.0, node.id);

@@ -72,7 +72,7 @@ async fn a_cancelled_attempt_ends_without_a_report() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_draining_node_declines_and_an_undrained_one_takes() {
+async fn a_busy_device_is_declined() {
     let mut fleet = Coordinator::start().await;
     let state = tempdir().unwrap();
     let mut node = Node::start(state.path(), Some(fleet.invite(1, NOW + 1)));
@@ -92,7 +92,7 @@ async fn a_draining_node_declines_and_an_undrained_one_takes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_panics_is_given_up_and_the_node_lives() {
+async fn a_job_without_a_result_is_given_up_and_the_node_lives() {
     let mut fleet = Coordinator::start().await;
     let state = tempdir().unwrap();
     let mut node = Node::start(state.path(), Some(fleet.invite(1, NOW + 1)));
@@ -109,4 +109,19 @@ async fn a_job_that_panics_is_given_up_and_the_node_lives() {
     assert_eq!(fleet.answer().await, AssignmentEvent::Taken);
     node.job().await;
     node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_always_knows_its_ledger_even_if_its_assignment_overtakes_the_welcome() {
+    for round in 0..20 {
+        let mut fleet = Coordinator::start().await;
+        let state = tempdir().unwrap();
+        let mut node = Node::start(state.path(), Some(fleet.invite(1, NOW + 1)));
+        let (_, connection, _) = fleet.joined().await;
+        connection.send(NodeCommand::Assign(assign(1, 5))).unwrap();
+        let job = node.job().await;
+        assert_eq!(job.order.origin, "muster.invalid/0011223344556677", "round {round}");
+        assert!(state.path().join("coordinator.json").exists(), "pinned before any work, round {round}");
+        node.stop().await;
+    }
 }

@@ -178,7 +178,7 @@ impl Driver {
             Effect::Decline { stream, code, cause } => {
                 self.first_answer(stream, Answer::Declined { code: code.to_owned(), cause });
             }
-            Effect::StartJob { assign } => self.start_job(assign),
+            Effect::StartJob { assign } => return self.start_job(assign),
             Effect::CancelJob { attempt } => {
                 if let Some(cancel) = self.cancels.get(&attempt) {
                     cancel.cancel();
@@ -273,15 +273,21 @@ impl Driver {
         }
     }
 
-    fn start_job(&mut self, assign: Box<Assign>) {
+    fn start_job(&mut self, assign: Box<Assign>) -> Option<Input> {
         let attempt = AttemptKey::of(&assign);
-        let origin = self.welcome.as_ref().map(|welcome| welcome.origin.clone()).unwrap_or_default();
+        let Some(welcome) = &self.welcome else {
+            // The machine takes no assignment before a welcome; a result without an origin must never be signed.
+            let (code, cause) = ("node/not-welcomed".to_owned(), "no ledger is known yet".to_owned());
+            return Some(Input::JobAbandoned { attempt, code, cause });
+        };
+        let origin = welcome.origin.clone();
         let node = self.session.identity.node();
         let cancel = CancellationToken::new();
         self.cancels.insert(attempt, cancel.clone());
         let progress = ProgressSender { attempt, events: self.progress.clone() };
         let (runner, outbox) = (Arc::clone(&self.runner), self.session.outbox.clone());
         self.jobs.spawn(run_job(runner, outbox, JobOrder { assign, origin, node }, progress, cancel));
+        None
     }
 
     fn on_ended(&mut self, (attempt, ended): Ended) -> Input {
@@ -323,15 +329,21 @@ impl Driver {
         tracing::info!(node = %NodeId(welcome.node), origin = %welcome.origin, "welcomed");
         self.welcome = Some(welcome);
         self.session.pin = pin.clone();
+        if let Some(link) = &mut self.link {
+            link.welcomed();
+        }
+        // Written here and not by a chore: the pin must be durable before any work is taken, or a node that
+        // crashes in its first job could not come back without its invite. It changes about once in a lifetime,
+        // so the driver may wait for the disk.
         let path = self.session.folder.pin();
-        self.chores.spawn_blocking(move || match Pin::load(&path) {
+        match Pin::load(&path) {
             Ok(Some(saved)) if saved == pin => {}
             Ok(_) | Err(_) => {
                 if let Err(error) = pin.save(&path) {
                     tracing::error!(%error, "the coordinator could not be pinned; keep the invite");
                 }
             }
-        });
+        }
     }
 
     /// What a connection brought, as an input of the machine. Old connections are not heard.

@@ -114,7 +114,6 @@ impl Link {
         let (control, queue) = mpsc::channel(CONTROL_MAX);
         self.control = Some(control);
         let (connection, events) = (dialled.connection.clone(), self.events.clone());
-        self.tasks.spawn(accept(connection.clone(), events.clone()));
         self.tasks.spawn(async move {
             let cause = match converse(&connection, &events, hello, queue).await {
                 Ok(()) => "the coordinator ended the control stream".to_owned(),
@@ -122,6 +121,14 @@ impl Link {
             };
             events.tell(LinkEvent::Closed { cause }).await;
         });
+    }
+
+    /// Starts to take assignments. Only after the welcome was dealt with: streams of one connection overtake each
+    /// other, and a job needs to know whose ledger it works for. Until then they wait unread.
+    pub(super) fn welcomed(&mut self) {
+        if let Some(dialled) = &self.dialled {
+            self.tasks.spawn(accept(dialled.connection.clone(), self.events.clone()));
+        }
     }
 
     /// Puts a message on the control stream without waiting.

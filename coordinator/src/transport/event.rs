@@ -104,6 +104,7 @@ pub enum NodeCommand {
 
 /// A handle on an admitted connection. The connection closes when the last clone is dropped.
 #[derive(Debug, Clone)]
+#[must_use = "the connection closes when its last handle is dropped"]
 pub struct NodeConnection {
     pub(super) id: ConnectionId,
     pub(super) address: SocketAddr,

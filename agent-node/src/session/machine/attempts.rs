@@ -33,6 +33,9 @@ impl Machine {
         attempt: AttemptKey,
         assign: &Assign,
     ) -> Result<Placed, (&'static str, &'static str)> {
+        let Link::Ready { .. } = self.link else {
+            return Err(("node/not-welcomed", "this node has not been welcomed on this connection"));
+        };
         if self.early_cancels.remove(&attempt) {
             return Err(("node/cancelled", "it was cancelled before it came"));
         }

@@ -202,6 +202,19 @@ fn an_assignment_is_taken_and_started() {
 }
 
 #[test]
+fn an_assignment_that_overtakes_the_welcome_starts_nothing() {
+    let mut machine = new();
+    machine.step(T0, Input::Begin);
+    declined(&assigned(&mut machine, 0, 1, 5, "A"), "node/not-welcomed");
+    machine.step(T0, Input::Connected);
+    declined(&assigned(&mut machine, 1, 1, 5, "A"), "node/not-welcomed");
+    machine.step(T0, Input::Welcomed(welcome(vec![])));
+    assert_eq!(assigned(&mut machine, 2, 1, 5, "A").len(), 2);
+    machine.step(T0, Input::Disconnected { entropy: 0 });
+    declined(&assigned(&mut machine, 3, 2, 6, "B"), "node/not-welcomed");
+}
+
+#[test]
 fn the_same_assignment_again_starts_nothing() {
     let mut machine = ready();
     assigned(&mut machine, 0, 1, 5, "A");
