@@ -41,8 +41,10 @@ pub(super) fn worker() -> Result<BpfProgram, Error> {
     rules.extend(listed(WORKER_ALLOWED_LEGACY));
     let own = u64::from(std::process::id());
     let mut when = |call: i64, rule: SeccompRule| rules.entry(call).or_default().push(rule);
-    for signal in [libc::SYS_tgkill, libc::SYS_kill, libc::SYS_rt_tgsigqueueinfo] {
-        when(signal, rule(&[(0, Eq, own)])?); // abort() and raise()
+    // abort() and raise(). What kills without a trace would look as if it came from outside, which is the fleet's fault.
+    let (kill, stop) = (u64::from(libc::SIGKILL.unsigned_abs()), u64::from(libc::SIGSTOP.unsigned_abs()));
+    for (call, at) in [(libc::SYS_kill, 1), (libc::SYS_tgkill, 2), (libc::SYS_rt_tgsigqueueinfo, 2)] {
+        when(call, rule(&[(0, Eq, own), (at, Ne, kill), (at, Ne, stop)])?);
     }
     when(libc::SYS_prlimit64, rule(&[(0, Eq, 0), (2, Eq, 0), (2, HighEq, 0)])?); // reading its own limits
     for option in [libc::PR_SET_NAME, libc::PR_GET_NAME, PR_SET_VMA, libc::PR_GET_DUMPABLE] {

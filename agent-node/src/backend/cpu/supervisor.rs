@@ -10,7 +10,7 @@ use super::worker::SHARED_DESCRIPTOR;
 use crate::backend::{Argument, Artefact, Evaluation, Failure, ResolvedStep, Worker, WorkerOptions};
 use crate::clock;
 use crate::sandbox::{self, Child, Profile, Request, ResourceLimits};
-use fleet_config::domain::{FaultKind, MemoryPlace, Picoseconds, SourcePlace, Stage, Status};
+use fleet_config::domain::{Blame, FaultKind, MemoryPlace, Picoseconds, SourcePlace, Stage, Status};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use rustix::thread::futex;
 use std::ffi::OsString;
@@ -152,7 +152,7 @@ impl CpuWorker {
             let done = control.done.load(Ordering::Acquire);
             let now = clock::monotonic();
             if done == expected {
-                return self.answered().map(|()| now.saturating_sub(started));
+                return self.answered(what).map(|()| now.saturating_sub(started));
             }
             if now >= end {
                 return Err(self.overdue());
@@ -167,7 +167,8 @@ impl CpuWorker {
         }
     }
 
-    fn answered(&mut self) -> Result<(), Failure> {
+    /// What the worker said at the end of the command `what`.
+    fn answered(&mut self, what: u32) -> Result<(), Failure> {
         let control = self.shared.control();
         let said = control.status.load(Ordering::Acquire);
         if said == status::GOOD {
@@ -182,7 +183,16 @@ impl CpuWorker {
                 "step {} of the plan gives another number of arguments than the kernel's {} parameters",
                 report.detail[0], report.detail[1]
             )),
-            _ => infrastructure(Stage::Validate, "set the worker up", &text),
+            // Our own code says this before it loads a candidate, and when it maps buffers, never while one runs.
+            status::SETUP if what != command::RUN => {
+                infrastructure(Stage::Validate, "set the worker up", &text)
+            }
+            said => failure::ended(
+                FaultKind::ForbiddenCall,
+                format!("status {said}"),
+                "the kernel wrote into the page that its worker and the supervisor share".to_owned(),
+                Blame::Candidate,
+            ),
         };
         self.end();
         Err(failure)
