@@ -89,7 +89,10 @@ impl Listener {
     ) -> Result<Self, ListenError> {
         let config = options.identity.server_config()?;
         let bind = |source| ListenError::Bind { address: options.address, source };
-        let endpoint = Endpoint::server(config, options.address).map_err(bind)?;
+        let socket = std::net::UdpSocket::bind(options.address).map_err(bind)?;
+        let names = options.identity.endpoint_config()?;
+        let endpoint =
+            Endpoint::new(names, Some(config), socket, Arc::new(quinn::TokioRuntime)).map_err(bind)?;
         let address = endpoint.local_addr().map_err(bind)?;
         let shared = Arc::new(Shared {
             events,

@@ -33,6 +33,7 @@ pub mod limits;
 mod listen;
 mod registry;
 mod report;
+mod reset;
 mod session;
 pub mod tls;
 

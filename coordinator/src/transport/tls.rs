@@ -4,7 +4,7 @@
 //! coordinator's key; the coordinator lets any well-formed certificate through whose owner proves possession
 //! of the key in the handshake, and admission decides by its hash.
 
-use super::limits;
+use super::{limits, reset};
 use crate::state;
 use fleet_config::domain::Sha256;
 use fleet_config::refusal::Refusal;
@@ -39,6 +39,8 @@ pub enum TlsError {
     Certificate(#[from] rcgen::Error),
     #[error("TLS settings: {0}")]
     Rustls(#[from] rustls::Error),
+    #[error("no random bytes: {0}")]
+    Randomness(getrandom::Error),
     #[error("QUIC needs a cipher suite that the provider lacks")]
     Suite(#[from] quinn::crypto::rustls::NoInitialCipherSuite),
 }
@@ -91,6 +93,13 @@ impl ServerIdentity {
     /// SHA-256 of the SubjectPublicKeyInfo: what invites carry and nodes pin.
     pub fn fingerprint(&self) -> Sha256 {
         self.fingerprint
+    }
+
+    /// How the endpoint names connections and resets those of an earlier process.
+    pub(super) fn endpoint_config(&self) -> Result<quinn::EndpointConfig, TlsError> {
+        let mut seed = [0; 32];
+        getrandom::fill(&mut seed).map_err(TlsError::Randomness)?;
+        Ok(reset::endpoint_config(&self.key, seed))
     }
 
     /// The endpoint's settings: TLS 1.3 only, client certificates, no 0-RTT, no resumption.
