@@ -1,6 +1,7 @@
 //! Fault points: named moments at which a kill test lets the process die.
 //!
-//! `MUSTER_FAULT=<point>[:n]` aborts the process at the n-th time that it reaches the point (n counts from 1).
+//! `MUSTER_FAULT=<point>[:n[:stop]]` aborts the process at the n-th time that it reaches the point (n counts from 1);
+//! with `stop` it is stopped as by SIGSTOP instead, until somebody continues it.
 //! Builds without debug assertions honour it only with the feature `faults`, so that no released binary can be
 //! stopped by its environment.
 
@@ -56,6 +57,12 @@ fault_points! {
     WalBeforeTrim = "wal-before-trim";
     /// The WAL holds nothing that the checkpoint covers.
     WalAfterTrim = "wal-after-trim";
+    /// A node has signed a result and kept nothing of it.
+    NodeBeforeOutbox = "node-before-outbox";
+    /// A signed result is durable at its node and nobody was told.
+    NodeAfterOutbox = "node-after-outbox";
+    /// A result is acknowledged and still in the outbox of its node.
+    NodeAfterAcknowledgement = "node-after-acknowledgement";
 }
 
 impl fmt::Display for FaultPoint {
@@ -81,10 +88,18 @@ mod armed {
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicU64, Ordering};
 
+    /// What happens at the point.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub(super) enum Fault {
+        Abort,
+        Stop,
+    }
+
     /// The fault of this process, and how often its point was reached.
     struct Armed {
         point: FaultPoint,
         nth: u64,
+        fault: Fault,
         reached: AtomicU64,
     }
 
@@ -93,27 +108,41 @@ mod armed {
     pub(super) fn reach(point: FaultPoint) {
         let Some(armed) = ARMED.get_or_init(from_environment) else { return };
         if armed.point == point && armed.reached.fetch_add(1, Ordering::SeqCst) + 1 == armed.nth {
-            tracing::error!(%point, nth = armed.nth, "fault point reached, aborting");
+            tracing::error!(%point, nth = armed.nth, fault = ?armed.fault, "fault point reached");
+            match armed.fault {
+                Fault::Abort => std::process::abort(),
+                Fault::Stop => stop(),
+            }
+        }
+    }
+
+    fn stop() {
+        let own = rustix::process::getpid();
+        if let Err(error) = rustix::process::kill_process(own, rustix::process::Signal::STOP) {
+            tracing::error!(%error, "this process cannot be stopped, aborting");
             std::process::abort();
         }
     }
 
     fn from_environment() -> Option<Armed> {
         let text = std::env::var("MUSTER_FAULT").ok()?;
-        let Some((point, nth)) = parse(&text) else {
+        let Some((point, nth, fault)) = parse(&text) else {
             // A kill test whose fault never fires would pass for the wrong reason.
             tracing::error!(%text, "MUSTER_FAULT names no fault point, aborting");
             std::process::abort();
         };
-        Some(Armed { point, nth, reached: AtomicU64::new(0) })
+        Some(Armed { point, nth, fault, reached: AtomicU64::new(0) })
     }
 
-    pub(super) fn parse(text: &str) -> Option<(FaultPoint, u64)> {
-        let (name, nth) = match text.split_once(':') {
-            Some((name, nth)) => (name, nth.parse().ok().filter(|nth| *nth > 0)?),
-            None => (text, 1),
+    pub(super) fn parse(text: &str) -> Option<(FaultPoint, u64, Fault)> {
+        let (name, rest) = text.split_once(':').unwrap_or((text, "1"));
+        let (nth, fault) = match rest.split_once(':') {
+            None => (rest, Fault::Abort),
+            Some((nth, "stop")) => (nth, Fault::Stop),
+            Some(_) => return None,
         };
-        FaultPoint::ALL.iter().find(|point| point.name() == name).map(|point| (*point, nth))
+        let nth = nth.parse().ok().filter(|nth| *nth > 0)?;
+        FaultPoint::ALL.iter().find(|point| point.name() == name).map(|point| (*point, nth, fault))
     }
 }
 
@@ -153,9 +182,13 @@ mod tests {
 
     #[test]
     fn a_fault_is_named_by_point_and_count() {
-        assert_eq!(armed::parse("wal-after-sync"), Some((FaultPoint::WalAfterSync, 1)));
-        assert_eq!(armed::parse("journal-before-write:3"), Some((FaultPoint::JournalBeforeWrite, 3)));
-        for wrong in ["", "wal", "wal-after-sync:", "wal-after-sync:0", "wal-after-sync:x", ":1"] {
+        use armed::Fault::{Abort, Stop};
+        assert_eq!(armed::parse("wal-after-sync"), Some((FaultPoint::WalAfterSync, 1, Abort)));
+        assert_eq!(armed::parse("journal-before-write:3"), Some((FaultPoint::JournalBeforeWrite, 3, Abort)));
+        assert_eq!(armed::parse("node-after-outbox:2:stop"), Some((FaultPoint::NodeAfterOutbox, 2, Stop)));
+        for wrong in
+            ["", "wal", "wal-after-sync:", "wal-after-sync:0", "wal-after-sync:x", ":1", "wal-after-sync:1:x"]
+        {
             assert_eq!(armed::parse(wrong), None, "{wrong}");
         }
     }

@@ -15,6 +15,7 @@ use fleet_config::wire::v1::{
     Answer, Assign, Capacity, Device, FromCoordinator, FromNode, Heartbeat, Hello, Progress, Recorded,
     Running, Welcome,
 };
+use ledger::fault::{FaultPoint, reach};
 use quinn::SendStream;
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -311,6 +312,7 @@ impl Driver {
     fn settle(&mut self, attempt: AttemptKey, recorded: Recorded) {
         let (outbox, promises) = (self.session.outbox.clone(), self.session.folder.promises());
         self.chores.spawn_blocking(move || {
+            reach(FaultPoint::NodeAfterAcknowledgement);
             let kept = Promise::of(attempt, &recorded).map_or(Ok(()), |promise| promise.save(&promises));
             let settled = kept.map_err(Into::into).and_then(|()| outbox.remove(attempt));
             if let Err(error) = settled {
@@ -441,7 +443,10 @@ async fn run_job(
     };
     let kept = tokio::task::spawn_blocking(move || {
         let FinishedJob { envelope, blobs } = finished;
-        outbox.put(attempt, &device, &envelope, &blobs)
+        reach(FaultPoint::NodeBeforeOutbox);
+        let kept = outbox.put(attempt, &device, &envelope, &blobs);
+        reach(FaultPoint::NodeAfterOutbox);
+        kept
     });
     let ended = match kept.await {
         Ok(Ok(())) => Ok(()),
