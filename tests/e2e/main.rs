@@ -1,4 +1,16 @@
 //! Whole-fleet tests on the CPU device: a process is only what its binary does.
 
+mod damage;
+mod hostile;
+mod kill;
+mod late;
+mod reuse;
 mod sample;
+mod secrets;
 mod tamper;
+
+/// The device class of the tests: every x86-64 machine of this century's second decade has it.
+const CLASS: &str = "cpu:x86-64-v2";
+
+/// How long a queue of cells may take on a busy machine.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(420);

@@ -1,10 +1,14 @@
 //! A coordinator and its nodes in a folder of their own.
 
+use crate::book::Book;
 use crate::process::{Process, Signal, run};
 use crate::wait::until;
 use serde_json::Value;
+use std::collections::BTreeSet;
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{ExitStatus, Output};
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -27,10 +31,15 @@ pub fn checkout() -> PathBuf {
 impl Fleet {
     /// A running coordinator without nodes.
     pub fn new() -> Self {
-        let folder = tempfile::tempdir().expect("a temporary folder can be made");
-        let mut fleet = Self { folder, coordinator: None, nodes: Vec::new() };
+        let mut fleet = Self::stopped();
         fleet.start_coordinator(&[]);
         fleet
+    }
+
+    /// A folder in which nothing runs yet.
+    pub fn stopped() -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        Self { folder, coordinator: None, nodes: Vec::new() }
     }
 
     /// A coordinator with one node for each level.
@@ -59,6 +68,13 @@ impl Fleet {
 
     /// Starts (or starts again) the coordinator and waits until it answers.
     pub fn start_coordinator(&mut self, environment: &[(&str, &str)]) {
+        if let Some(status) = self.try_start_coordinator(environment) {
+            panic!("the coordinator ended ({status}):\n{}", self.log("coordinator.log"));
+        }
+    }
+
+    /// The same; answers with how it ended if it did before it answered.
+    pub fn try_start_coordinator(&mut self, environment: &[(&str, &str)]) -> Option<ExitStatus> {
         let state = self.state();
         let log = self.path("coordinator.log");
         // The same port after a restart, so that nodes find it again.
@@ -66,15 +82,36 @@ impl Fleet {
             std::fs::read_to_string(self.path("port")).unwrap_or_else(|_| "127.0.0.1:0".to_owned());
         let arguments = ["--state", state.to_str().expect("UTF-8"), "--listen", &listening];
         let mut process = Process::start("muster-coordinator", &arguments, &log, environment);
-        let summary = until("the coordinator to answer", START, || {
-            if let Some(status) = process.ended() {
-                panic!("the coordinator ended ({status}):\n{}", process.log());
-            }
-            self.try_json(&["status"])
+        let answer = until("the coordinator to answer", START, || match process.ended() {
+            Some(status) => Some(Err(status)),
+            None => self.try_json(&["status"]).map(Ok),
         });
-        let port = summary["listening"].as_str().expect("an address").to_owned();
-        std::fs::write(self.path("port"), port).expect("the port can be noted");
-        self.coordinator = Some(process);
+        match answer {
+            Err(status) => Some(status),
+            Ok(summary) => {
+                let port = summary["listening"].as_str().expect("an address").to_owned();
+                std::fs::write(self.path("port"), port).expect("the port can be noted");
+                self.coordinator = Some(process);
+                None
+            }
+        }
+    }
+
+    /// What was logged to the file `name`.
+    pub fn log(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap_or_default()
+    }
+
+    /// Kills node `index` at once and starts it again on its state folder.
+    pub fn restart_node(&mut self, index: usize, level: &str, environment: &[(&str, &str)]) {
+        if let Some(node) = self.nodes.get_mut(index) {
+            if node.ended().is_none() {
+                node.signal(Signal::Kill);
+            }
+            node.wait();
+        }
+        let node = self.start_node(index, level, environment);
+        self.nodes[index] = node;
     }
 
     /// Invites and starts a node, and waits until it is ready.
@@ -118,8 +155,11 @@ impl Fleet {
 
     /// Kills the coordinator at once.
     pub fn kill_coordinator(&mut self) {
-        if let Some(process) = self.coordinator.take() {
-            process.signal(Signal::Kill);
+        if let Some(mut process) = self.coordinator.take() {
+            if process.ended().is_none() {
+                process.signal(Signal::Kill);
+            }
+            process.wait();
         }
     }
 
@@ -183,11 +223,91 @@ impl Fleet {
         self.json(&all)["cells"].as_array().expect("cells").clone()
     }
 
+    /// Submits without waiting; nothing when it was not acknowledged.
+    pub fn try_submit(&self, task: &str, candidates: &[PathBuf], further: &[&str]) -> Option<Receipt> {
+        let paths = candidates.iter().map(|path| path.to_str().expect("UTF-8"));
+        let all: Vec<&str> =
+            ["submit", task].into_iter().chain(paths).chain(further.iter().copied()).collect();
+        self.try_json(&all).map(|answer| Receipt::of(&answer))
+    }
+
+    /// The cells of a submission as they stand; nothing when the coordinator does not answer.
+    pub fn cells(&self, submission: &str) -> Option<Vec<Value>> {
+        Some(self.try_json(&["status", submission])?.as_array()?.clone())
+    }
+
+    /// Waits until every cell of every receipt is over; answers with all of them.
+    pub fn await_over(&self, receipts: &[Receipt], within: Duration) -> Vec<Value> {
+        let mut all = Vec::new();
+        for receipt in receipts {
+            all.extend(until("the cells to be over", within, || {
+                let cells = self.cells(&receipt.submission)?;
+                let over = |cell: &Value| cell["state"] == "finished" || cell["state"] == "ended";
+                (!cells.is_empty() && cells.iter().all(over)).then_some(cells)
+            }));
+        }
+        all
+    }
+
+    /// What the ledger says, read from its folder.
+    pub fn book(&self) -> Book {
+        Book::read(&self.state())
+    }
+
+    /// The record that ended a cell.
+    pub fn record_of(&self, cell: &Value) -> Value {
+        let leaf = cell["index"].as_u64().unwrap_or_else(|| panic!("no leaf: {cell:#}")).to_string();
+        self.json(&["show", &leaf])
+    }
+
+    /// POST on the socket of the API, without a body.
+    pub fn post(&self, path: &str) -> Value {
+        let mut stream = UnixStream::connect(self.state().join("api.sock")).expect("the API listens");
+        let head =
+            format!("POST {path} HTTP/1.1\r\nhost: muster\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+        stream.write_all(head.as_bytes()).expect("the API reads");
+        let mut text = String::new();
+        stream.read_to_string(&mut text).expect("the API answers");
+        let (status, body) = text.split_once("\r\n\r\n").expect("a head and a body");
+        assert!(status.starts_with("HTTP/1.1 200"), "{text}");
+        serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {text}"))
+    }
+
+    /// Writes a file beside the state folders.
+    pub fn write(&self, name: &str, bytes: &[u8]) -> PathBuf {
+        let path = self.path(name);
+        std::fs::write(&path, bytes).expect("a file can be written");
+        path
+    }
+
     /// The verification report; the ledger must verify.
     pub fn verify(&self) -> Value {
         let report = self.json(&["ledger", "verify"]);
         assert_eq!(report["verified"], true, "{report:#}");
         report
+    }
+}
+
+/// A submission that was acknowledged.
+#[derive(Debug, Clone)]
+pub struct Receipt {
+    pub submission: String,
+    pub cells: BTreeSet<String>,
+    pub reused: u64,
+}
+
+impl Receipt {
+    /// The receipt in an answer of `muster submit`.
+    pub fn of(answer: &Value) -> Self {
+        let receipt = &answer["receipt"];
+        let body: Value =
+            serde_json::from_str(receipt["body"].as_str().expect("a signed body")).expect("canonical JSON");
+        let cells = body["cells"].as_array().expect("cells").iter();
+        Self {
+            submission: receipt["submission"].as_str().expect("an id").to_owned(),
+            cells: cells.map(|cell| cell.as_str().expect("an id").to_owned()).collect(),
+            reused: receipt["reused"].as_u64().expect("a count"),
+        }
     }
 }
 

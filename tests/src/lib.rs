@@ -1,5 +1,8 @@
 //! Harness of the whole-fleet tests: real binaries on loopback, one state folder each, no fixed ports, no sleeps.
 
+pub mod book;
 pub mod fleet;
 pub mod process;
+pub mod saxpy;
+pub mod small_disk;
 pub mod wait;

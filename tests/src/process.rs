@@ -94,3 +94,24 @@ pub fn run(name: &str, arguments: &[&str]) -> Output {
     let output = Command::new(binaries().join(name)).args(arguments).stdin(Stdio::null()).output();
     output.unwrap_or_else(|error| panic!("{name} does not start: {error}"))
 }
+
+/// Whether the binaries honour `MUSTER_FAULT`; released ones do not.
+pub fn honour_faults() -> bool {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let (state, log) = (folder.path().join("state"), folder.path().join("log"));
+    let arguments = ["--state", state.to_str().expect("UTF-8"), "--listen", "127.0.0.1:0"];
+    // A name of no point ends every process that looks at it.
+    let mut process = Process::start("muster-coordinator", &arguments, &log, &[("MUSTER_FAULT", "none")]);
+    crate::wait::until("the coordinator to end or to listen", std::time::Duration::from_secs(60), || {
+        if process.ended().is_some() {
+            return Some(true);
+        }
+        state.join("coordinator.json").exists().then_some(false)
+    })
+}
+
+/// The state letter of a process, from proc(5): `T` is stopped. Nothing when there is none of this id.
+pub fn state_letter(id: u32) -> Option<char> {
+    let text = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    text.rsplit_once(") ")?.1.chars().next()
+}
