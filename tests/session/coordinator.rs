@@ -1,13 +1,16 @@
 //! A coordinator without a scheduler: the real listener and the real admission, with the test as its driver.
 
+use coordinator::commit::{PROMISE_CONTEXT, promise_bytes};
 use coordinator::transport::admit::{Admission, EnrolledNode, OpenInvite, Register, Standing, admit};
 use coordinator::transport::{
     AssignmentEvent, BlobSink, BlobSource, BlobWriter, ConnectionId, ListenError, Listener, ListenerOptions,
     LossCause, NodeConnection, ServerIdentity, Stores, TransportEvent,
 };
-use fleet_config::domain::{BlobRef, Digest, NodeId, Sha256};
+use ed25519_dalek::SigningKey;
+use fleet_config::domain::{BlobRef, Digest, LeafIndex, NodeId, Sha256};
 use fleet_config::invite::{Invite, InviteId, InviteSecret};
 use fleet_config::wire::v1::{Heartbeat, Hello, RecordVerdict, Recorded, Report, Welcome};
+use ledger::log::LogSigner;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Cursor, ErrorKind, Read};
 use std::net::SocketAddr;
@@ -154,7 +157,15 @@ impl Coordinator {
 /// The acknowledgement of a report at `index`.
 pub(crate) fn accepted(report: &Report, index: u64) -> Recorded {
     let record = Digest::of(&report.envelope).0;
-    Recorded { record, verdict: RecordVerdict::Accepted { index, promise: vec![7; 64] } }
+    let bytes = promise_bytes(ORIGIN, &record, LeafIndex(index));
+    let promise = log().sign_bytes(PROMISE_CONTEXT, &bytes).to_vec();
+    Recorded { record, verdict: RecordVerdict::Accepted { index, promise } }
+}
+
+const ORIGIN: &str = "muster.invalid/0011223344556677";
+
+fn log() -> LogSigner {
+    LogSigner::new(ORIGIN, SigningKey::from_bytes(&[4; 32])).unwrap()
 }
 
 async fn drive(
@@ -202,8 +213,8 @@ fn decide(
     };
     Ok(Welcome {
         node: node.0,
-        origin: "muster.invalid/0011223344556677".to_owned(),
-        log_vkey: "vkey".to_owned(),
+        origin: ORIGIN.to_owned(),
+        log_vkey: log().verifier().to_string(),
         heartbeat_ms: 100,
         stop: vec![],
     })

@@ -102,6 +102,7 @@ pub(crate) fn open(state: &Path, invite: Option<Invite>) -> Result<Session, Refu
         name: "bench".to_owned(),
         harness_version: "0.1.0".to_owned(),
         invite,
+        blob_cache_bytes: 1 << 30,
     })
 }
 

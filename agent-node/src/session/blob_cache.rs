@@ -18,6 +18,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct BlobCache {
     folder: PathBuf,
     counter: Arc<AtomicU64>,
+    bytes_max: u64,
+    /// Bytes here, as far as this process knows.
+    bytes: Arc<AtomicU64>,
 }
 
 /// Why bytes did not become a blob.
@@ -30,15 +33,43 @@ pub enum CacheError {
 }
 
 impl BlobCache {
-    /// Opens the cache and clears half-written files.
-    pub fn open(folder: &Path) -> std::io::Result<Self> {
+    /// Opens the cache and clears half-written files. When it holds more than `bytes_max`, blobs that were used least
+    /// lately go until three quarters are left; who still wants one fetches it again.
+    pub fn open(folder: &Path, bytes_max: u64) -> std::io::Result<Self> {
         let incoming = folder.join("incoming");
         if incoming.exists() {
             std::fs::remove_dir_all(&incoming)?;
         }
         folder::make(&incoming)?;
         folder::make(&folder.join("blake3"))?;
-        Ok(Self { folder: folder.to_owned(), counter: Arc::default() })
+        let cache =
+            Self { folder: folder.to_owned(), counter: Arc::default(), bytes_max, bytes: Arc::default() };
+        cache.prune()?;
+        Ok(cache)
+    }
+
+    fn prune(&self) -> std::io::Result<()> {
+        let (mut blobs, mut total) = (Vec::new(), 0_u64);
+        for shelf in std::fs::read_dir(self.folder.join("blake3"))? {
+            for blob in std::fs::read_dir(shelf?.path())? {
+                let blob = blob?;
+                let Ok(found) = blob.metadata() else { continue };
+                total = total.saturating_add(found.len());
+                blobs.push((found.modified()?, found.len(), blob.path()));
+            }
+        }
+        if total > self.bytes_max {
+            blobs.sort();
+            for (_, bytes, path) in blobs {
+                if total <= self.bytes_max / 4 * 3 {
+                    break;
+                }
+                std::fs::remove_file(path)?;
+                total = total.saturating_sub(bytes);
+            }
+        }
+        self.bytes.store(total, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Where the blob lies, whether or not it is there.
@@ -55,7 +86,10 @@ impl BlobCache {
             return Ok(None);
         };
         match found {
-            Some(bytes) if BlobRef::of(&bytes) == *blob => Ok(Some(bytes)),
+            Some(bytes) if BlobRef::of(&bytes) == *blob => {
+                folder::touch(&path);
+                Ok(Some(bytes))
+            }
             Some(_) => {
                 tracing::warn!(blob = %blob.blake3, "a cached blob was damaged; it is fetched again");
                 std::fs::remove_file(&path)?;
@@ -112,7 +146,11 @@ impl Incoming {
         let shelf = path.parent().unwrap_or(&self.cache.folder);
         folder::make(shelf)?;
         std::fs::rename(&self.path, &path)?;
-        Ok(folder::sync_folder(shelf)?)
+        folder::sync_folder(shelf)?;
+        if self.cache.bytes.fetch_add(self.size, Ordering::Relaxed) + self.size > self.cache.bytes_max {
+            self.cache.prune()?;
+        }
+        Ok(())
     }
 }
 
@@ -126,11 +164,12 @@ impl Drop for Incoming {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::{Duration, SystemTime};
 
     #[test]
     fn only_the_declared_bytes_get_in() {
         let folder = tempfile::tempdir().unwrap();
-        let cache = BlobCache::open(folder.path()).unwrap();
+        let cache = BlobCache::open(folder.path(), 1000).unwrap();
         let blob = BlobRef::of(b"right");
         assert_eq!(cache.read(&blob).unwrap(), None);
         let mut wrong = cache.begin(blob).unwrap();
@@ -150,9 +189,34 @@ mod tests {
     }
 
     #[test]
+    fn a_full_cache_keeps_what_was_used_last() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = BlobCache::open(folder.path(), 1000).unwrap();
+        let put = |number: u8, bytes: usize| {
+            let bytes = vec![number; bytes];
+            let mut incoming = cache.begin(BlobRef::of(&bytes)).unwrap();
+            incoming.write(&bytes).unwrap();
+            incoming.commit().unwrap();
+            let blob = BlobRef::of(&bytes);
+            let long_ago = SystemTime::UNIX_EPOCH + Duration::from_secs(u64::from(number));
+            File::open(cache.path(&blob)).unwrap().set_modified(long_ago).unwrap();
+            blob
+        };
+        let blobs: Vec<BlobRef> = (1..=9).map(|number| put(number, 100)).collect();
+        assert!(cache.read(&blobs[0]).unwrap().is_some());
+        let last = put(10, 300);
+        let is_kept = |blob: &BlobRef| cache.path(blob).exists();
+        assert!(is_kept(&blobs[0]) && is_kept(&last) && !is_kept(&blobs[1]));
+        assert_eq!(blobs.iter().filter(|blob| is_kept(blob)).count(), 4, "750 of 1000 bytes at most");
+        // Another size at the next start is obeyed at once.
+        BlobCache::open(folder.path(), 100).unwrap();
+        assert_eq!(blobs.iter().chain([&last]).filter(|blob| is_kept(blob)).count(), 0, "75 bytes hold none");
+    }
+
+    #[test]
     fn a_damaged_blob_is_forgotten() {
         let folder = tempfile::tempdir().unwrap();
-        let cache = BlobCache::open(folder.path()).unwrap();
+        let cache = BlobCache::open(folder.path(), 1000).unwrap();
         let blob = BlobRef::of(b"right");
         for damage in ["wrong", "longer than right", ""] {
             let mut incoming = cache.begin(blob).unwrap();

@@ -6,8 +6,9 @@ use super::machine::{AttemptKey, ConnectFailure, Effect, Input, Machine, Moment,
 use super::open::{CHECKPOINT_MAX, Session, describe};
 use super::outbox::Outbox;
 use super::pin::Pin;
-use super::promise::Promise;
+use super::promise;
 use super::runner::{FinishedJob, JobFailure, JobOrder, JobRunner, ProgressSender};
+use super::witness::Log;
 use fleet_config::domain::{CellId, DeviceDescription, DeviceId, Fence, NodeId};
 use fleet_config::invite::InviteSecret;
 use fleet_config::wire::close::proof_message;
@@ -201,10 +202,7 @@ impl Driver {
             }
             Effect::Settle { attempt, recorded } => self.settle(attempt, recorded),
             Effect::KeepCheckpoint { note } => {
-                if note.len() <= CHECKPOINT_MAX {
-                    self.session.checkpoint.clone_from(&note);
-                    self.checkpoints.send_replace(note);
-                }
+                self.keep_checkpoint(note);
             }
             Effect::RememberCoordinator { welcome } => self.remember(welcome),
             Effect::Disconnect => self.disconnect(),
@@ -307,17 +305,27 @@ impl Driver {
         }
     }
 
-    /// The promise is durable before the outbox entry goes; if it cannot be kept, the entry stays and is sent
-    /// again at the next start.
+    fn keep_checkpoint(&mut self, note: String) {
+        let Pin { origin, log_vkey, .. } = &self.session.pin;
+        let log = Log { origin, vkey: log_vkey };
+        if note.len() > CHECKPOINT_MAX {
+            tracing::error!(bytes = note.len(), "a checkpoint is too long to be one");
+        } else if let Err(error) = log.follows(&self.session.checkpoint, &note) {
+            tracing::error!(%error, seen = %self.session.checkpoint, now = %note, "a checkpoint is refused");
+        } else {
+            self.session.checkpoint.clone_from(&note);
+            self.checkpoints.send_replace(note);
+        }
+    }
+
+    /// The promise is checked and durable before the outbox entry goes; if it does not hold or cannot be kept, the entry
+    /// stays and is sent again at the next start.
     fn settle(&mut self, attempt: AttemptKey, recorded: Recorded) {
         let (outbox, promises) = (self.session.outbox.clone(), self.session.folder.promises());
+        let pin = self.session.pin.clone();
         self.chores.spawn_blocking(move || {
             reach(FaultPoint::NodeAfterAcknowledgement);
-            let kept = Promise::of(attempt, &recorded).map_or(Ok(()), |promise| promise.save(&promises));
-            let settled = kept.map_err(Into::into).and_then(|()| outbox.remove(attempt));
-            if let Err(error) = settled {
-                tracing::error!(?attempt, %error, "an acknowledged result stays in the outbox");
-            }
+            promise::settle(&outbox, &promises, &pin, attempt, &recorded);
         });
     }
 
@@ -326,7 +334,14 @@ impl Driver {
         if !known.origin.is_empty() && known.origin != welcome.origin {
             tracing::warn!(before = %known.origin, now = %welcome.origin, "the coordinator keeps another ledger");
         }
-        let (origin, log_vkey) = (welcome.origin.clone(), welcome.log_vkey.clone());
+        let (origin, mut log_vkey) = (welcome.origin.clone(), welcome.log_vkey.clone());
+        if known.origin == origin && !known.log_vkey.is_empty() && known.log_vkey != log_vkey {
+            tracing::error!(
+                pinned = %known.log_vkey, now = %log_vkey,
+                "the log has another key than when this node joined; the pinned one stays"
+            );
+            log_vkey.clone_from(&known.log_vkey);
+        }
         let pin = Pin { origin, log_vkey, ..known.clone() };
         tracing::info!(node = %NodeId(welcome.node), origin = %welcome.origin, "welcomed");
         self.welcome = Some(welcome);

@@ -11,7 +11,7 @@
 //! ```
 
 use fleet_config::refusal::Refusal;
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, flock, futimens};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
@@ -137,6 +137,15 @@ pub(super) fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
         Some(parent) => sync_folder(parent),
         None => Ok(()),
     }
+}
+
+/// Says that a file was used now; where that fails it counts as old.
+pub(super) fn touch(path: &Path) {
+    let now = Timestamps {
+        last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+        last_modification: Timespec { tv_sec: 0, tv_nsec: UTIME_NOW },
+    };
+    let _ = File::open(path).map(|file| futimens(&file, &now));
 }
 
 /// The refusal that an I/O error on `place` becomes.

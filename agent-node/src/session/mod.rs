@@ -23,12 +23,13 @@ mod pin;
 mod promise;
 mod report;
 mod runner;
+mod witness;
 
 pub use blob_cache::BlobCache;
 pub use fetch::{BlobFetcher, FetchError};
 pub use folder::NodeFolder;
 pub use identity::NodeIdentity;
-pub use machine::{AttemptKey, SessionEnd};
+pub use machine::{AttemptKey, HELD_MAX, SessionEnd};
 pub use open::{Session, SessionOptions};
 pub use outbox::{Outbox, OutboxError};
 pub use pin::Pin;

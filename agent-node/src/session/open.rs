@@ -29,6 +29,8 @@ pub struct SessionOptions {
     pub harness_version: String,
     /// Needed until the coordinator is pinned.
     pub invite: Option<Invite>,
+    /// Bytes of blobs that are kept from one attempt to the next.
+    pub blob_cache_bytes: u64,
 }
 
 /// A node that is ready to connect.
@@ -64,7 +66,8 @@ impl Session {
         };
         let (outbox, signed) =
             Outbox::open(&folder.outbox()).map_err(|error| refusal(folder.outbox())(&error))?;
-        let cache = BlobCache::open(&folder.blobs()).map_err(|error| refusal(folder.blobs())(&error))?;
+        let cache = BlobCache::open(&folder.blobs(), options.blob_cache_bytes)
+            .map_err(|error| refusal(folder.blobs())(&error))?;
         let checkpoint = folder::read_bounded(&folder.checkpoint(), CHECKPOINT_MAX as u64)
             .map_err(|error| refusal(folder.checkpoint())(&error))?
             .and_then(|bytes| String::from_utf8(bytes).ok())

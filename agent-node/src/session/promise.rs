@@ -4,6 +4,9 @@
 
 use super::folder;
 use super::machine::AttemptKey;
+use super::outbox::Outbox;
+use super::pin::Pin;
+use super::witness::Log;
 use fleet_config::domain::RecordId;
 use fleet_config::wire::v1::{RecordVerdict, Recorded};
 use serde::{Deserialize, Serialize};
@@ -64,5 +67,20 @@ impl Promise {
         folder::make(&shelf)?;
         folder::sync_folder(promises)?;
         folder::replace(&shelf.join(format!("{record}.json")), &serde_json::to_vec(self)?)
+    }
+}
+
+/// Checks an acknowledgement, keeps what it promises, and only then lets the result go.
+pub(super) fn settle(outbox: &Outbox, promises: &Path, pin: &Pin, attempt: AttemptKey, recorded: &Recorded) {
+    let log = Log { origin: &pin.origin, vkey: &pin.log_vkey };
+    let envelope = outbox.report(attempt).map(|report| report.envelope).unwrap_or_default();
+    if let Err(error) = log.check(recorded, &envelope) {
+        tracing::error!(?attempt, %error, "an acknowledgement proves nothing; the result stays in the outbox");
+        return;
+    }
+    let kept = Promise::of(attempt, recorded).map_or(Ok(()), |promise| promise.save(promises));
+    let settled = kept.map_err(Into::into).and_then(|()| outbox.remove(attempt));
+    if let Err(error) = settled {
+        tracing::error!(?attempt, %error, "an acknowledged result stays in the outbox");
     }
 }
