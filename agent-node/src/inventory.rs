@@ -1,7 +1,9 @@
 //! The devices that this node offers, each with the backend that drives it.
 
 use crate::backend::Backend;
-use crate::backend::cpu::{CpuBackend, Toolchain, ToolchainError, USUAL_COMPILERS, attributes};
+use crate::backend::cpu::{
+    ArtefactCache, CpuBackend, Toolchain, ToolchainError, USUAL_COMPILERS, attributes,
+};
 use crate::backend::cuda::CudaBackend;
 use crate::probe::{Host, cpu_device_id, cpu_levels, host_configuration, host_identity};
 use crate::sandbox::{self, Confinement, Level};
@@ -34,6 +36,8 @@ pub struct Wish {
     pub harness: Harness,
     /// Folder of compiled artefacts.
     pub cache: PathBuf,
+    /// Bytes of artefacts that are kept for each device.
+    pub cache_bytes: u64,
     /// An empty folder in which compilers are asked for their version.
     pub folder: PathBuf,
 }
@@ -80,6 +84,7 @@ pub fn cpu_offers(wish: &Wish) -> Result<Vec<Offer>, Refusal> {
         let description = describe(wish, &level, &toolchain, threads);
         let cache = wish.cache.join(level.name());
         make_folder(&cache)?;
+        let cache = ArtefactCache::new(cache, wish.cache_bytes);
         let backend = CpuBackend::new(toolchain.clone(), description.clone(), threads, cache);
         offers.push(Offer { backend: Arc::new(backend), description });
     }

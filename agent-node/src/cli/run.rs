@@ -58,6 +58,7 @@ async fn work(settings: NodeSettings, state: State, invite: Option<Invite>) -> a
         name: settings.name.clone(),
         harness_version: harness.version.clone(),
         invite,
+        blob_cache_bytes: settings.limits.blob_cache_bytes,
     })?;
     // The session holds the folder's lock now: what lies in the job folder is of a dead node.
     state.clear_jobs()?;
@@ -70,6 +71,7 @@ async fn work(settings: NodeSettings, state: State, invite: Option<Invite>) -> a
         node_key: key.public().to_bytes(),
         harness: harness.clone(),
         cache: state.cache(),
+        cache_bytes: settings.limits.artefact_cache_bytes,
         folder: state.jobs().join("ask"),
     };
     let mut offers: Vec<Offer> =

@@ -4,6 +4,7 @@ use super::{DeviceArguments, RunArguments};
 use agent_node::harness::harness;
 use agent_node::inventory::{self, Wish};
 use agent_node::sandbox::Confinement;
+use agent_node::session::HELD_MAX;
 use anyhow::Context as _;
 use fleet_config::config::{NodeSettings, load};
 use fleet_config::domain::Architecture;
@@ -39,10 +40,31 @@ pub(super) fn settings(arguments: &RunArguments) -> Result<NodeSettings, Refusal
         settings.devices.levels = arguments.devices.levels.iter().map(ToString::to_string).collect();
     }
     settings.unsafe_no_sandbox |= arguments.devices.unsafe_no_sandbox;
+    check_obeyed(&settings)?;
     if settings.name.is_empty() {
         settings.name = host_name();
     }
     Ok(settings)
+}
+
+/// Refuses settings that this version reads and could not keep to.
+fn check_obeyed(settings: &NodeSettings) -> Result<(), Refusal> {
+    let (asked, known) = (&settings.limits, NodeSettings::default().limits);
+    let refuse = |key: &str, what: String| {
+        let next = "leave this key out of the file";
+        Err(Refusal::new("node/setting-not-obeyed", key, what, next))
+    };
+    if asked.outbox_entries != known.outbox_entries {
+        return refuse(
+            "limits.outbox_entries",
+            format!("this version always holds {HELD_MAX} attempts at most"),
+        );
+    }
+    if asked.compilers != known.compilers {
+        let what = "this version runs one compiler for each device at work, and no other number";
+        return refuse("limits.compilers", what.to_owned());
+    }
+    Ok(())
 }
 
 fn host_name() -> String {
@@ -90,6 +112,7 @@ pub(super) fn passing_wish(arguments: &DeviceArguments, folder: &Path) -> anyhow
         node_key: [0; 32],
         harness: harness().context("cannot read this executable")?,
         cache: folder.join("cache"),
+        cache_bytes: NodeSettings::default().limits.artefact_cache_bytes,
         folder: folder.join("ask"),
     })
 }

@@ -1,12 +1,16 @@
 //! From a candidate's source to a shared object: rewrite, compile in the sandbox, keep by key.
+//!
+//! The key covers all that the compiler can read: the rewritten sources, headers of the task, text of entries, flags, shim,
+//! and by [`Toolchain::digest`] the compiler's programs, the system's headers and what every library is linked with.
 
+use super::artefacts::ArtefactCache;
 use super::diagnostics::{Diagnosis, Names, diagnose};
 use super::failure;
 use super::glue::glue;
 use super::rewrite::rewrite;
 use super::shim;
 use super::toolchain::{Family, Toolchain};
-use crate::backend::{Artefact, CompileRequest, Failure, Portability, Sources};
+use crate::backend::{Artefact, CompileRequest, Failure, Interrupt, Portability, Sources};
 use crate::sandbox::{self, Confinement, Exit, ExitHow, Profile, Request, ResourceLimits};
 use fleet_config::domain::{BlobRef, Digest, FpContract, SourcePlace, Stage};
 use rustix::fs::{FlockOperation, flock};
@@ -18,15 +22,13 @@ use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 /// Raised when the way of compiling changes in a manner that no other part of the key sees.
-const RECIPE: &str = "muster.cpu-recipe/1";
+const RECIPE: &str = "muster.cpu-recipe/2";
 /// Address space of one compiler process: templates may be hungry, the node must stay up.
 const COMPILER_MEMORY: u64 = 4 << 30;
 /// Largest file that a compiler may write.
 const OUTPUT_FILE_MAX: u64 = 256 << 20;
 /// Diagnostics that are kept.
 const LOG_MAX: usize = 256 << 10;
-/// Artefacts that are kept; one takes about 30 KiB.
-const ARTEFACTS_MAX: usize = 8192;
 /// Time for the parts that all candidates share; charged to nobody.
 const BASE_LIMIT: Duration = Duration::from_secs(120);
 
@@ -34,11 +36,11 @@ const BASE_LIMIT: Duration = Duration::from_secs(120);
 #[derive(Debug)]
 pub(super) struct Compiler {
     toolchain: Toolchain,
-    cache: PathBuf,
+    cache: ArtefactCache,
 }
 
 impl Compiler {
-    pub(super) fn new(toolchain: Toolchain, cache: PathBuf) -> Self {
+    pub(super) fn new(toolchain: Toolchain, cache: ArtefactCache) -> Self {
         Self { toolchain, cache }
     }
 
@@ -54,16 +56,15 @@ impl Compiler {
         let headers = request.headers.iter().map(rewritten).collect::<Result<Vec<_>, _>>()?;
         let flags = self.flags(request)?;
         let key = self.key(request, &tree, &headers, &tail, &flags);
-        let artefacts = self.cache.join("artefacts");
-        let library = artefacts.join(format!("{key}.so"));
         let infrastructure =
             |what: &str, error: io::Error| failure::infrastructure(Stage::Compile, what, &error);
-        if !library.is_file() {
-            fs::create_dir_all(&artefacts).map_err(|error| infrastructure("make the cache folder", error))?;
-            let base = self.base(&flags, request.confinement)?;
+        // A link of the job's own: another node on this cache may clear it at any time.
+        let library = request.folder.join("artefact.so");
+        if !self.cache.take(key, &library).map_err(|error| infrastructure("look into the cache", error))? {
+            let base = self.base(&flags, (request.confinement, &request.interrupt))?;
             let built = self.build(request, &tree, &headers, &tail, &flags, &base)?;
-            evict(&artefacts).map_err(|error| infrastructure("clear old artefacts", error))?;
-            place(&built, &library).map_err(|error| infrastructure("keep the artefact", error))?;
+            fs::rename(&built, &library).map_err(|error| infrastructure("name the artefact", error))?;
+            self.cache.keep(key, &library).map_err(|error| infrastructure("keep the artefact", error))?;
         }
         let bytes = fs::read(&library).map_err(|error| infrastructure("read the artefact", error))?;
         let blob = BlobRef::of(&bytes);
@@ -132,7 +133,7 @@ impl Compiler {
     }
 
     /// The shim, its precompiled header and the compiled runtime for one set of flags.
-    fn base(&self, flags: &[String], confinement: Confinement) -> Result<PathBuf, Failure> {
+    fn base(&self, flags: &[String], around: (Confinement, &Interrupt)) -> Result<PathBuf, Failure> {
         let mut hasher = blake3::Hasher::new();
         hasher.update(shim::digest().as_bytes()).update(self.toolchain.digest.as_bytes());
         hasher.update(self.toolchain.path.as_os_str().as_encoded_bytes());
@@ -140,8 +141,9 @@ impl Compiler {
             hasher.update(flag.as_bytes()).update(b"\0");
         }
         let name = hasher.finalize().to_hex();
-        let folder = self.cache.join(format!("base-{}", name.get(..24).unwrap_or("")));
+        let folder = self.cache.folder().join(format!("base-{}", name.get(..24).unwrap_or("")));
         let failed = |error: io::Error| failure::infrastructure(Stage::Compile, "prepare the shim", &error);
+        fs::create_dir_all(self.cache.folder()).map_err(failed)?;
         // Whoever comes first makes it, also among several nodes on one cache; a precompiled header names its own
         // folder, so it cannot be made elsewhere and moved. The mark is written last: a crash leaves none.
         let lock = fs::File::create(folder.with_extension("lock")).map_err(failed)?;
@@ -162,7 +164,7 @@ impl Compiler {
         for arguments in [header.as_slice(), runtime.as_slice()] {
             let mut all = flags.to_vec();
             all.extend(arguments.iter().map(|argument| (*argument).to_owned()));
-            let exit = self.run(&folder, &all, None, BASE_LIMIT, confinement)?;
+            let exit = self.run(&folder, &all, None, BASE_LIMIT, around)?;
             if !exit.success() {
                 return Err(failure::toolchain(&exit.output.text()));
             }
@@ -191,7 +193,13 @@ impl Compiler {
         let library = request.folder.join("candidate.so");
         let arguments = self.arguments(flags, base, headers.len(), main, &request.folder);
         let limit = Duration::from_millis(request.limit.0);
-        let exit = self.run(&request.folder, &arguments, Some(base), limit, request.confinement)?;
+        let exit = self.run(
+            &request.folder,
+            &arguments,
+            Some(base),
+            limit,
+            (request.confinement, &request.interrupt),
+        )?;
         if exit.how == ExitHow::Deadline || exit.how == ExitHow::Signal(libc::SIGXCPU) {
             return Err(failure::compile_timeout(request.limit));
         }
@@ -270,7 +278,7 @@ impl Compiler {
         arguments: &[String],
         readable: Option<&Path>,
         limit: Duration,
-        confinement: Confinement,
+        (confinement, interrupt): (Confinement, &Interrupt),
     ) -> Result<Exit, Failure> {
         let mut system = sandbox::system_toolchain();
         system.readable.extend(readable.map(Path::to_owned));
@@ -296,8 +304,9 @@ impl Compiler {
         let mut child = sandbox::spawn(request, confinement)
             .map_err(|error| failure::infrastructure(Stage::Compile, "start the compiler", &error))?;
         child
-            .wait(limit)
-            .map_err(|error| failure::infrastructure(Stage::Compile, "wait for the compiler", &error))
+            .wait_unless(limit, &|| interrupt.asked())
+            .map_err(|error| failure::infrastructure(Stage::Compile, "wait for the compiler", &error))?
+            .ok_or_else(|| failure::interrupted(Stage::Compile))
     }
 }
 
@@ -351,34 +360,4 @@ fn write_tree(root: &Path, files: &BTreeMap<String, String>, main: &str, tail: &
         }
     }
     Ok(())
-}
-
-/// Makes room: removes the older half of a full cache. Whoever still wanted one of these compiles it again.
-fn evict(artefacts: &Path) -> io::Result<()> {
-    let mut files = Vec::new();
-    for entry in fs::read_dir(artefacts)? {
-        let entry = entry?;
-        // Another node may have removed it meanwhile.
-        let Ok(age) = entry.metadata().and_then(|data| data.modified()) else { continue };
-        files.push((age, entry.path()));
-    }
-    if files.len() < ARTEFACTS_MAX {
-        return Ok(());
-    }
-    files.sort();
-    for (_, path) in files.iter().take(files.len() / 2) {
-        let _ = fs::remove_file(path);
-    }
-    Ok(())
-}
-
-/// Moves a finished file to its place; a reader sees all of it or nothing.
-fn place(from: &Path, to: &Path) -> io::Result<()> {
-    if fs::rename(from, to).is_ok() {
-        return Ok(());
-    }
-    // Another file system: copy beside the place, then rename.
-    let beside = to.with_extension(format!("part-{}", std::process::id()));
-    fs::copy(from, &beside)?;
-    fs::rename(&beside, to)
 }

@@ -1,5 +1,6 @@
 //! The host compiler: which one, which version, and the digest of everything of it that decides an artefact.
 
+use super::surroundings::{add_headers, include_folders, library_folders, linked};
 use crate::sandbox::{self, Confinement, Profile, Request, ResourceLimits};
 use fleet_config::domain::{Architecture, Digest};
 use std::ffi::OsString;
@@ -22,7 +23,7 @@ pub struct Toolchain {
     pub family: Family,
     /// The first line of `--version`.
     pub version: String,
-    /// Over the binaries of driver, compiler, assembler and linker.
+    /// Over the binaries of driver, compiler, assembler and linker, all system headers, and what every link reads.
     pub digest: Digest,
 }
 
@@ -76,8 +77,8 @@ impl Toolchain {
     }
 
     fn examine(path: &Path, folder: &Path, confinement: Confinement) -> Result<Self, ToolchainError> {
-        let ask = |argument: &str| ask(path, argument, folder, confinement);
-        let answer = ask("--version")?;
+        let ask = |arguments: &[&str]| ask(path, arguments, folder, confinement);
+        let answer = ask(&["--version"])?;
         let version = answer.lines().next().unwrap_or("").trim().to_owned();
         let too_old = || ToolchainError::TooOld { path: path.to_owned(), version: version.clone() };
         let (family, number) = match version.split_once("clang version ") {
@@ -99,7 +100,7 @@ impl Toolchain {
             Family::Clang => &["ld"],
         };
         for part in parts {
-            let answer = ask(&format!("-print-prog-name={part}"))?;
+            let answer = ask(&[&format!("-print-prog-name={part}")])?;
             let named = PathBuf::from(answer.trim());
             let found = if named.is_absolute() { named } else { Path::new("/usr/bin").join(named) };
             if found.is_file() {
@@ -107,6 +108,13 @@ impl Toolchain {
             }
         }
         hasher.update(version.as_bytes());
+        // Its standard input is empty.
+        let headers = include_folders(&ask(&["-v", "-E", "-x", "c++", "-"])?);
+        add_headers(&mut hasher, &headers)
+            .map_err(|source| ToolchainError::Read { path: path.to_owned(), source })?;
+        for linked in linked(&library_folders(&ask(&["-print-search-dirs"])?)) {
+            hash_file(&mut hasher, &linked)?;
+        }
         let digest = Digest(*hasher.finalize().as_bytes());
         Ok(Self { path: path.to_owned(), family, version, digest })
     }
@@ -176,14 +184,14 @@ pub fn host_levels() -> Vec<Architecture> {
 
 fn ask(
     path: &Path,
-    argument: &str,
+    arguments: &[&str],
     folder: &Path,
     confinement: Confinement,
 ) -> Result<String, ToolchainError> {
     let system = sandbox::system_toolchain();
     let request = Request {
         program: path.to_owned(),
-        arguments: vec![OsString::from(argument)],
+        arguments: arguments.iter().map(OsString::from).collect(),
         environment: Vec::new(),
         folder: folder.to_owned(),
         readable: system.readable,
