@@ -22,6 +22,16 @@ tool() { # tool COMMAND INSTALL-LINE NAME COMMAND…
     skipped+=("$1"); echo "== $1: SKIPPED, $need is absent; install it with: $install"; fi
 }
 python_vectors() { python3 tests/python/check_generator.py; }
+# The default build is for the first level of x86-64; the vectors must not depend on what later levels can do.
+generator_levels() {
+  local level
+  [ "$(uname -m)" = x86_64 ] || { echo "only x86-64 has levels"; return 0; }
+  for level in x86-64-v2 x86-64-v3; do
+    if [ "$level" = x86-64-v3 ] && ! grep -q -w avx2 /proc/cpuinfo; then echo "this CPU cannot run $level"; continue; fi
+    RUSTFLAGS="-Ctarget-cpu=$level" rust_tests -p fleet-config --lib \
+      --target-dir "${CARGO_TARGET_DIR:-target}/$level" generator:: || return 1
+  done
+}
 tests_log=$(mktemp); trap 'rm -f "$tests_log"' EXIT
 rust_tests() { cargo test --locked --no-fail-fast "$@" 2>&1 | tee -a "$tests_log"; }
 
@@ -33,6 +43,7 @@ if [ "$mode" = quick ]; then
 else
   step "build" cargo build --locked --workspace --bins
   step "tests" rust_tests --workspace
+  step "generator at later levels" generator_levels
   step "docs" env RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps -q
   tool python3 "apt-get install python3" "generator against Python" python_vectors
   tool cargo-deny "cargo install --locked cargo-deny" "dependency rules" \
