@@ -4,7 +4,7 @@
 
 use super::{
     Argument, Artefact, Backend, Buffer, BufferUse, CompileRequest, EntryPoint, Evaluation, Failure,
-    ResolvedStep, Sources, Worker, WorkerOptions,
+    Interrupt, ResolvedStep, Sources, Worker, WorkerOptions,
 };
 use crate::clock::monotonic;
 use crate::sandbox::Confinement;
@@ -324,6 +324,7 @@ impl Bed<'_> {
             limit: Milliseconds(60_000),
             folder: self.subfolder(&format!("compile-{name}"))?,
             confinement: self.confinement,
+            interrupt: Interrupt::never(),
         })
     }
 
@@ -333,6 +334,7 @@ impl Bed<'_> {
             confinement: self.confinement,
             launch_limit: LAUNCH,
             memory: 64 << 20,
+            interrupt: Interrupt::never(),
         };
         self.backend.open(&self.device.id, artefact, &options)
     }

@@ -15,6 +15,7 @@ use fleet_config::domain::{
 };
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// One kind of device of this node. Methods block; callers run them on blocking threads.
 pub trait Backend: Send + Sync {
@@ -60,6 +61,17 @@ pub trait Worker: Send {
     /// Copies buffer `index` out. `in` buffers are copied too, so that the caller sees changed inputs.
     fn read(&mut self, index: usize) -> Result<Vec<u8>, Failure>;
 
+    /// Copies some elements of buffer `index` out, each `width` bytes wide, in the order given: a look at every launch
+    /// that costs little beside it.
+    fn sample(&mut self, index: usize, elements: &[u64], width: u64) -> Result<Vec<u8>, Failure> {
+        let bytes = self.read(index)?;
+        let element = |element: &u64| {
+            let at = usize::try_from(element.checked_mul(width)?).ok()?;
+            bytes.get(at..at.checked_add(usize::try_from(width).ok()?)?)
+        };
+        Ok(elements.iter().filter_map(element).flatten().copied().collect())
+    }
+
     /// Checks canaries and guard zones after the last launch; a hit is `contract_violation` with buffer and
     /// offset, and thread and line where the device can tell.
     fn check_fences(&mut self) -> Result<(), Failure>;
@@ -82,6 +94,32 @@ pub struct CompileRequest {
     /// An empty folder of this job, the only place that the compiler may write to.
     pub folder: PathBuf,
     pub confinement: Confinement,
+    pub interrupt: Interrupt,
+}
+
+/// Whether somebody wants the work in hand to end now. Long waits ask it several times a second.
+#[derive(Clone)]
+pub struct Interrupt(Arc<dyn Fn() -> bool + Send + Sync>);
+
+impl Interrupt {
+    /// Work that nobody interrupts.
+    pub fn never() -> Self {
+        Self::when(|| false)
+    }
+    /// Work that is to end once `asked` says so.
+    pub fn when(asked: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(asked))
+    }
+    /// Whether it is to end.
+    pub fn asked(&self) -> bool {
+        (self.0)()
+    }
+}
+
+impl std::fmt::Debug for Interrupt {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_tuple("Interrupt").field(&self.asked()).finish()
+    }
 }
 
 /// The files of a source tree.
@@ -135,6 +173,7 @@ pub struct WorkerOptions {
     pub launch_limit: Milliseconds,
     /// Upper bound of all buffers together, in bytes.
     pub memory: u64,
+    pub interrupt: Interrupt,
 }
 
 /// A launch plan resolved for one case: numbers only.

@@ -2,11 +2,12 @@
 
 use super::context::Context;
 use super::fault::{Party, cause};
-use super::oracle::{Inputs, Outputs};
+use super::oracle::{Inputs, Outputs, Spots};
 use crate::backend::{Artefact, BufferUse, Evaluation, Failure, Worker, WorkerOptions};
 use fleet_config::domain::{
     Blame, Cause, MemoryPlace, Milliseconds, Outcome, Picoseconds, Role, Stage, Status,
 };
+use std::sync::Arc;
 
 /// Poison of outputs on even and odd draws. All ones is NaN or −1; 0x7B… is huge and finite. With one value
 /// alone an untouched element can look right.
@@ -31,7 +32,7 @@ pub(super) struct Run<'a> {
 /// A worker with the buffers of one evaluation. Dropping it kills the process.
 pub(super) struct Bench<'a> {
     run: Run<'a>,
-    inputs: &'a Inputs,
+    inputs: Arc<Inputs>,
     poison: u8,
     worker: Box<dyn Worker>,
 }
@@ -41,7 +42,7 @@ impl<'a> Bench<'a> {
     pub(super) fn open(
         context: &Context<'_>,
         run: Run<'a>,
-        inputs: &'a Inputs,
+        inputs: Arc<Inputs>,
         poison: u8,
     ) -> Result<Self, Failure> {
         let folder = context.subfolder(&format!("run-{}", run.party.name()), run.stage)?;
@@ -50,6 +51,7 @@ impl<'a> Bench<'a> {
             confinement: context.node.confinement,
             launch_limit: run.launch_limit,
             memory: run.memory,
+            interrupt: context.interrupt.clone(),
         };
         let worker = context
             .backend
@@ -60,27 +62,35 @@ impl<'a> Bench<'a> {
         Ok(bench)
     }
 
-    /// Fresh buffers for another draw in the same process.
-    pub(super) fn reload(&mut self, inputs: &'a Inputs, poison: u8) -> Result<(), Failure> {
-        (self.inputs, self.poison) = (inputs, poison);
+    /// Fresh buffers for another draw or case in the same process.
+    pub(super) fn reload(&mut self, run: Run<'a>, inputs: Arc<Inputs>, poison: u8) -> Result<(), Failure> {
+        (self.run, self.inputs, self.poison) = (run, inputs, poison);
         self.load().map_err(|failure| dress(self.run, failure))
     }
 
     fn load(&mut self) -> Result<(), Failure> {
         self.worker.prepare(self.run.evaluation)?;
+        self.write_inputs()?;
+        self.restore_writable()
+    }
+
+    /// Other inputs in the same buffers, everything else poisoned: what stands before a timed launch.
+    pub(super) fn present(&mut self, inputs: &Arc<Inputs>) -> Result<(), Failure> {
+        self.inputs = Arc::clone(inputs);
+        let written = self.write_inputs().and_then(|()| self.restore_writable());
+        written.map_err(|failure| dress(self.run, failure))
+    }
+
+    fn write_inputs(&mut self) -> Result<(), Failure> {
         for (index, buffer) in self.run.evaluation.buffers.iter().enumerate() {
             if let BufferUse::Parameter(Role::In) = buffer.use_ {
                 self.worker.write(index, self.inputs.of(&buffer.name))?;
             }
         }
-        self.restore_writable()
+        Ok(())
     }
 
     /// Poisons outputs and scratch, and restores what a launch changes in place.
-    pub(super) fn restore(&mut self) -> Result<(), Failure> {
-        self.restore_writable().map_err(|failure| dress(self.run, failure))
-    }
-
     fn restore_writable(&mut self) -> Result<(), Failure> {
         for (index, buffer) in self.run.evaluation.buffers.iter().enumerate() {
             match buffer.use_ {
@@ -112,6 +122,21 @@ impl<'a> Bench<'a> {
                     outputs.insert(&buffer.name, bytes);
                 }
             }
+        }
+        Ok(outputs)
+    }
+
+    /// The elements of the outputs that `spots` names.
+    pub(super) fn sample(&mut self, spots: &Spots) -> Result<Outputs, Failure> {
+        let mut outputs = Outputs::default();
+        for (index, buffer) in self.run.evaluation.buffers.iter().enumerate() {
+            let (BufferUse::Parameter(_), Some(elements)) = (buffer.use_, spots.of(&buffer.name)) else {
+                continue;
+            };
+            let width = buffer.element.bytes().unwrap_or(1);
+            let bytes =
+                self.worker.sample(index, elements, width).map_err(|failure| dress(self.run, failure))?;
+            outputs.insert(&buffer.name, bytes);
         }
         Ok(outputs)
     }

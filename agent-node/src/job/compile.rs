@@ -21,10 +21,10 @@ pub(super) fn compile(
     prepared: &Prepared,
     waited: &mut Picoseconds,
 ) -> Result<Compiled, Stop> {
-    let _held = context.hold(Hold::Shared, Stage::Compile, waited)?;
     let mut artefacts = BTreeMap::new();
     for party in [Party::Reference, Party::Baseline, Party::Candidate] {
-        context.go_on()?;
+        // Let go in between, so that another node's timing waits for one compilation at most.
+        let _held = context.hold(Hold::Shared, Stage::Compile, context.assignment.run, waited)?;
         (context.progress)(Stage::Compile, party.name());
         let artefact = one(context, prepared, party)?;
         artefacts.insert(party, artefact);
@@ -42,6 +42,7 @@ fn one(context: &Context<'_>, prepared: &Prepared, party: Party) -> Result<Artef
         limit: prepared.task.limits.compile.min(context.assignment.compile),
         folder: context.subfolder(&format!("compile-{}", party.name()), Stage::Compile)?,
         confinement: context.node.confinement,
+        interrupt: context.interrupt.clone(),
     };
     context.backend.compile(&request).map_err(|failure| party.charge(failure).into())
 }

@@ -1,7 +1,7 @@
 //! What an attempt is given: its assignment, and everything of the outside world that its steps may touch.
 
 use super::fault::{Party, Stop, infrastructure, run_limit};
-use crate::backend::{Backend, Failure};
+use crate::backend::{Backend, Failure, Interrupt};
 use crate::measure::clock::Clock;
 use crate::sandbox::Confinement;
 use fleet_config::domain::{
@@ -94,8 +94,8 @@ pub enum Hold {
 
 /// The machine-wide lock; dropping the guard lets go.
 pub trait Machine: Send + Sync {
-    /// Waits until the machine can be held so, or `cancelled` says that nobody waits any more (`Ok(None)`).
-    fn hold(&self, hold: Hold, cancelled: &dyn Fn() -> bool) -> std::io::Result<Option<Box<dyn Send>>>;
+    /// Waits until the machine can be held so, or `give_up` says that it is of no use any more (`Ok(None)`).
+    fn hold(&self, hold: Hold, give_up: &dyn Fn() -> bool) -> std::io::Result<Option<Box<dyn Send>>>;
 }
 
 /// This node as its records name it.
@@ -109,7 +109,7 @@ pub struct Node {
 }
 
 /// What the steps of one attempt share.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct Context<'a> {
     pub assignment: &'a Assignment,
     /// Origin of the ledger that the attempt was granted in.
@@ -123,27 +123,45 @@ pub struct Context<'a> {
     /// An empty folder of this attempt.
     pub folder: &'a Path,
     pub progress: &'a dyn Fn(Stage, &str),
-    pub cancelled: &'a dyn Fn() -> bool,
+    /// Says when nobody waits for the result any more.
+    pub interrupt: Interrupt,
+    /// When the lease ends, by `clock`.
+    pub deadline: Picoseconds,
 }
 
 impl Context<'_> {
     /// Stops here if nobody wants the result any more.
     pub fn go_on(&self) -> Result<(), Stop> {
-        if (self.cancelled)() { Err(Stop::Cancelled) } else { Ok(()) }
+        if self.interrupt.asked() { Err(Stop::Cancelled) } else { Ok(()) }
     }
 
-    /// Holds the machine for `stage`; the wait is added to `waited`, since it counts as queueing.
-    pub fn hold(&self, hold: Hold, stage: Stage, waited: &mut Picoseconds) -> Result<Box<dyn Send>, Stop> {
+    /// Holds the machine for `stage`; the wait is added to `waited`, since it counts as queueing. Waits no longer than
+    /// leaves `needed` of the lease: an attempt that is crowded out is the fleet's fault and tried again.
+    pub fn hold(
+        &self,
+        hold: Hold,
+        stage: Stage,
+        needed: Milliseconds,
+        waited: &mut Picoseconds,
+    ) -> Result<Box<dyn Send>, Stop> {
+        self.go_on()?;
         let from = self.clock.now();
-        let guard = self
-            .machine
-            .hold(hold, self.cancelled)
-            .map_err(|error| {
-                infrastructure(stage, "machine/lock", format!("the machine-wide lock: {error}"))
-            })?
-            .ok_or(Stop::Cancelled)?;
-        waited.0 = waited.0.saturating_add(elapsed(from, self.clock.now()).0);
-        Ok(guard)
+        let latest = self.deadline.0.saturating_sub(needed.0.saturating_mul(1_000_000_000));
+        let give_up = || self.interrupt.asked() || self.clock.now().0 > latest;
+        let held = self.machine.hold(hold, &give_up).map_err(|error| {
+            infrastructure(stage, "machine/lock", format!("the machine-wide lock: {error}"))
+        })?;
+        let took = elapsed(from, self.clock.now());
+        waited.0 = waited.0.saturating_add(took.0);
+        if let Some(guard) = held {
+            return Ok(guard);
+        }
+        self.go_on()?;
+        let message = format!(
+            "the machine was in use by others for {}, and what is left of the lease is too short for this attempt",
+            milliseconds(took)
+        );
+        Err(infrastructure(stage, "machine/crowded", message).into())
     }
 
     /// An empty folder `name` inside the attempt's own.
@@ -167,6 +185,17 @@ pub struct RunBudget {
 }
 
 impl RunBudget {
+    /// The same budget at `now`, with what was spent since added; the time until it is resumed is nobody's spending.
+    pub fn pause(&self, now: Picoseconds) -> Self {
+        let spent = self.spent.0.saturating_add(elapsed(self.since, now).0);
+        Self { spent: Picoseconds(spent), since: now, limit: self.limit }
+    }
+
+    /// What may still be spent.
+    pub fn left(&self) -> Milliseconds {
+        Milliseconds(self.limit.0.saturating_sub(self.spent.0 / 1_000_000_000))
+    }
+
     /// Stops the attempt when it is cancelled or has used up its time.
     pub fn check(&self, context: &Context<'_>, party: Party, stage: Stage, case: &str) -> Result<(), Stop> {
         context.go_on()?;

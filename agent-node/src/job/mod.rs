@@ -73,6 +73,8 @@ pub fn attempt(context: &Context<'_>) -> Result<FinishedAttempt, AttemptError> {
     let failure = match ended {
         Ok(Ok(())) => None,
         Ok(Err(Stop::Cancelled)) => return Err(AttemptError::Cancelled),
+        // A wait that was cut short by the cancel says that of itself; nobody wants to read it.
+        Ok(Err(Stop::Failed(_))) if context.interrupt.asked() => return Err(AttemptError::Cancelled),
         Ok(Err(Stop::Failed(failure))) => Some(failure),
         Err(payload) => Some(sign::panicked(stage.get(), payload.as_ref())),
     };
@@ -121,16 +123,16 @@ fn steps(context: &Context<'_>, findings: &mut Findings, stage: &Cell<Stage>) ->
     let budget = RunBudget { limit, spent: Picoseconds(0), since: from };
     let step = Step { context, prepared: &prepared, compiled: &compiled, budget, stage: Stage::Validate };
     let mut waited = Picoseconds(0);
-    let validated = validate::validate(step, &mut waited, &mut findings.evidence);
+    let validated: Result<(), Stop> = validate::validate(step, &mut waited, &mut findings.evidence);
     findings.times.validate = elapsed(waited, elapsed(from, clock.now()));
     add(&mut findings.times.waited, waited);
-    let validated = validated?;
+    validated?;
 
     let from = enter(Stage::Time)?;
     let budget = RunBudget { limit, spent: findings.times.validate, since: from };
     let step = Step { budget, stage: Stage::Time, ..step };
     let mut waited = Picoseconds(0);
-    let timed = time::time(step, &validated, &mut waited, &mut findings.volatile);
+    let timed = time::time(step, &mut waited, &mut findings.volatile);
     findings.times.time = elapsed(waited, elapsed(from, clock.now()));
     add(&mut findings.times.waited, waited);
     let timed = timed?;

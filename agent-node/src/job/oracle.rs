@@ -5,8 +5,8 @@ use super::prepare::Prepared;
 use crate::backend::Failure;
 use fleet_config::compare::{Output, compare, max_errors};
 use fleet_config::domain::{
-    Blame, Case, CaseKind, Cause, Decimal, Digest, Input, Mismatch, Outcome, Param, ParamKind, Role, Seed,
-    Stage, Status, Task,
+    Blame, Case, CaseKind, Cause, Decimal, Digest, Input, Mismatch, Nonce, Outcome, Param, ParamKind, Role,
+    Seed, Stage, Status, Task, Tolerance,
 };
 use fleet_config::generator;
 use std::collections::BTreeMap;
@@ -30,6 +30,13 @@ impl Inputs {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Outputs(BTreeMap<String, Vec<u8>>);
 
+impl Inputs {
+    /// Bytes of all buffers.
+    pub(super) fn bytes(&self) -> usize {
+        self.0.values().map(Vec::len).sum()
+    }
+}
+
 impl Outputs {
     /// Adds one output.
     pub(super) fn insert(&mut self, name: &str, bytes: Vec<u8>) {
@@ -43,6 +50,41 @@ impl Outputs {
 
 fn digests(buffers: &BTreeMap<String, Vec<u8>>) -> BTreeMap<String, Digest> {
     buffers.iter().map(|(name, bytes)| (name.clone(), Digest::of(bytes))).collect()
+}
+
+/// Redraws from here on belong to timed launches; those of validation count from zero.
+const TIMED_REDRAWS: u32 = 1 << 30;
+/// Elements drawn afresh for a timed pair in each buffer, at about 20 ns each.
+const FRESH_MAX: u64 = 1 << 17;
+/// Elements of each output that are looked at after every timed launch.
+const SPOTS: u32 = 64;
+/// Two values within a tolerance of a third are at most twice that apart, and a little more where the tolerance is
+/// relative to the third.
+const APART: f64 = 2.5;
+
+/// Elements of each output, by parameter.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Spots(BTreeMap<String, Vec<u64>>);
+
+impl Spots {
+    /// Those of the output `name`; `None` for what is no output.
+    pub(super) fn of(&self, name: &str) -> Option<&[u64]> {
+        self.0.get(name).map(Vec::as_slice)
+    }
+}
+
+/// A number from 0 to `last` that no candidate can know.
+fn drawn(nonce: Nonce, words: &[&str], number: u32, last: u64) -> u64 {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(b"muster.timed/1\0").update(nonce.as_bytes());
+    for word in words {
+        hasher.update(word.as_bytes()).update(&[0]);
+    }
+    hasher.update(&number.to_le_bytes());
+    let mut word = [0_u8; 8];
+    hasher.finalize_xof().fill(&mut word);
+    let scaled = (u128::from(u64::from_le_bytes(word)) * (u128::from(last) + 1)) >> 64;
+    u64::try_from(scaled).unwrap_or(last)
 }
 
 /// One draw of the inputs.
@@ -115,6 +157,136 @@ impl Question<'_> {
                 | generator::GeneratorError::File => fault(error.to_string()),
             },
         )
+    }
+
+    /// The inputs of timed pair `number`: like those of `base`, and never seen before, so that no candidate can answer
+    /// with what an earlier launch had computed. In a large buffer a window of fresh elements at a drawn place stands
+    /// for a fresh buffer, since drawing must not eat the time of measuring.
+    pub(super) fn fresh(
+        &self,
+        base: &Inputs,
+        nonce: Nonce,
+        number: u32,
+        seed: Seed,
+    ) -> Result<Inputs, Failure> {
+        let mut fresh = base.clone();
+        let draw = Draw { seed, redraw: TIMED_REDRAWS.saturating_add(number) };
+        for (param, role) in buffers(&self.prepared.task) {
+            let input =
+                self.case.inputs.get(&param.name).or_else(|| self.prepared.task.inputs.get(&param.name));
+            let Some(input) = input.filter(|input| role != Role::Out && input.is_random()) else { continue };
+            let count = self.count(&param.name);
+            if count <= FRESH_MAX {
+                fresh.0.insert(param.name.clone(), self.input(param, draw)?);
+                continue;
+            }
+            let width = param.element.bytes().unwrap_or(1);
+            let at = drawn(nonce, &["window", &self.case.name, &param.name], number, count - FRESH_MAX);
+            let window = self.window(param, input, draw)?;
+            let start = usize::try_from(at.saturating_mul(width)).unwrap_or(usize::MAX);
+            if let Some(bytes) = fresh.0.get_mut(&param.name)
+                && let Some(place) = bytes.get_mut(start..start.saturating_add(window.len()))
+            {
+                place.copy_from_slice(&window);
+            }
+        }
+        Ok(fresh)
+    }
+
+    /// As many elements as are drawn afresh at once, without special ones, which have places of their own.
+    fn window(&self, param: &Param, input: &Input, draw: Draw) -> Result<Vec<u8>, Failure> {
+        let plain = match input.clone() {
+            Input::Normal { mean, std, specials: _ } => Input::Normal { mean, std, specials: Vec::new() },
+            Input::Uniform { low, high, specials: _ } => Input::Uniform { low, high, specials: Vec::new() },
+            other @ (Input::Integers { .. }
+            | Input::Arange { .. }
+            | Input::Constant { .. }
+            | Input::File { .. }) => other,
+        };
+        let Draw { seed, redraw } = draw;
+        generator::draw(&plain, param.element, FRESH_MAX, seed, &self.case.name, &param.name, redraw)
+            .map_err(|error| infrastructure(self.stage, "prepare/input", error.to_string()))
+    }
+
+    /// Elements of each output that are looked at after launch `number` of either side.
+    pub(super) fn spots(&self, nonce: Nonce, number: u32) -> Spots {
+        let spots = |(param, output): (&Param, Output<'_>)| {
+            let count = output.shape.iter().fold(1, |count: u64, side| count.saturating_mul(*side));
+            let one = |spot: u32| {
+                let words = ["spot", &self.case.name, &param.name, &spot.to_string()];
+                drawn(nonce, &words, number, count.saturating_sub(1))
+            };
+            let wanted = if count == 0 { 0 } else { SPOTS };
+            (param.name.clone(), (0..wanted).map(one).collect())
+        };
+        Spots(self.outputs().map(spots).collect())
+    }
+
+    /// The same elements out of whole outputs.
+    pub(super) fn pick(&self, outputs: &Outputs, spots: &Spots) -> Outputs {
+        let mut picked = Outputs::default();
+        for (param, _) in self.outputs() {
+            let width = usize::try_from(param.element.bytes().unwrap_or(1)).unwrap_or(1);
+            let whole = side(outputs, param);
+            let element = |at: &u64| {
+                let start = usize::try_from(*at).ok()?.checked_mul(width)?;
+                whole.get(start..start.checked_add(width)?)
+            };
+            let bytes = spots.of(&param.name).unwrap_or(&[]).iter().filter_map(element).flatten().copied();
+            picked.insert(&param.name, bytes.collect());
+        }
+        picked
+    }
+
+    /// Whether two sides' samples of one launch are further apart than two right ones can be, each being within the
+    /// tolerance of the expected value. Which of the two is wrong is for the reference to say.
+    pub(super) fn disagree(&self, baseline: &Outputs, candidate: &Outputs) -> Result<bool, Failure> {
+        let tolerance = &self.prepared.task.tolerance;
+        let widened =
+            |bound: &Decimal| Decimal::from_f64(bound.value() * APART).unwrap_or_else(|_| bound.clone());
+        let tolerance = Tolerance {
+            absolute: widened(&tolerance.absolute),
+            relative: widened(&tolerance.relative),
+            nan: tolerance.nan,
+        };
+        for (param, output) in self.outputs() {
+            let (left, right) = (side(baseline, param), side(candidate, param));
+            let width = param.element.bytes().unwrap_or(1);
+            let shape = [left.len() as u64 / width];
+            let output = Output { shape: &shape, tolerance: &tolerance, ..output };
+            let found = compare(&output, left, right).map_err(|error| {
+                infrastructure(self.stage, "time/compare", format!("output `{}`: {error}", param.name))
+            })?;
+            if found.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The first of the sampled elements that is not what was expected, at its place in the whole output.
+    pub(super) fn spot_mismatch(
+        &self,
+        expected: &Outputs,
+        got: &Outputs,
+        spots: &Spots,
+    ) -> Result<Option<Mismatch>, Failure> {
+        for (param, output) in self.outputs() {
+            let elements = spots.of(&param.name).unwrap_or(&[]);
+            let shape = [elements.len() as u64];
+            let sampled = Output { shape: &shape, ..output };
+            let found = compare(&sampled, side(expected, param), side(got, param)).map_err(|error| {
+                infrastructure(self.stage, "time/compare", format!("output `{}`: {error}", param.name))
+            })?;
+            if let Some(mut mismatch) = found {
+                let at = usize::try_from(mismatch.index).ok().and_then(|at| elements.get(at)).copied();
+                mismatch.index = at.unwrap_or(mismatch.index);
+                mismatch.coordinates = coordinates(mismatch.index, output.shape);
+                mismatch.pattern = "sampled elements only".to_owned();
+                return Ok(Some(mismatch));
+            }
+        }
+        Ok(None)
     }
 
     fn count(&self, name: &str) -> u64 {
@@ -256,6 +428,22 @@ impl Question<'_> {
         let hint = "mend the task; `muster task lint` finds this";
         Failure::new(Outcome::failed(Status::Rejected, self.stage, Blame::Task, cause, hint))
     }
+}
+
+/// Place of an element in a row-major shape.
+fn coordinates(index: u64, shape: &[u64]) -> Vec<u64> {
+    let mut rest = index;
+    let mut places: Vec<u64> = shape
+        .iter()
+        .rev()
+        .map(|side| {
+            let place = rest % (*side).max(1);
+            rest /= (*side).max(1);
+            place
+        })
+        .collect();
+    places.reverse();
+    places
 }
 
 fn side<'a>(outputs: &'a Outputs, param: &Param) -> &'a [u8] {

@@ -3,7 +3,7 @@
 use super::context::{Assignment, BlobFault, BlobSource, Context, Node};
 use super::fault::{Stop, cause};
 use super::rehearse;
-use crate::backend::Failure;
+use crate::backend::{Failure, Interrupt};
 use crate::inventory::{Offer, Wish};
 use crate::machine_lock::MachineLock;
 use crate::measure::clock::SystemClock;
@@ -11,7 +11,7 @@ use fleet_config::config::LoadedTask;
 use fleet_config::domain::canonical::{CanonicalError, Document};
 use fleet_config::domain::{
     Architecture, BlobRef, Candidate, CellId, Digest, Fence, MeasurementPolicy, Milliseconds, Nonce, Outcome,
-    Provenance, Seed, Status, SubmissionId, Task,
+    Picoseconds, Provenance, Seed, Status, SubmissionId, Task,
 };
 use fleet_config::identity::SecretKey;
 use ledger::entry::predicate::CaseEvidence;
@@ -88,7 +88,8 @@ pub fn rehearse_task(
         clock: &SystemClock,
         folder,
         progress: &|_, _| {},
-        cancelled: &|| false,
+        interrupt: Interrupt::never(),
+        deadline: Picoseconds(u64::MAX),
     };
     let mut rehearsal = Rehearsal {
         task: name,

@@ -2,12 +2,17 @@
 
 use super::context::{Assignment, BlobSource, Context, Machine, Node};
 use super::{AttemptError, FinishedAttempt, attempt};
+use crate::backend::Interrupt;
 use crate::inventory::Offer;
 use crate::measure::clock::Clock;
-use fleet_config::domain::{DeviceId, Stage};
+use fleet_config::domain::{DeviceId, Milliseconds, Picoseconds, Stage};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, TryLockError};
+
+/// What a lease grants beyond the attempt's own limits, less what sending the result may take. The coordinator's term is
+/// compile + run + 60 s.
+const LEASE_SPARE: Milliseconds = Milliseconds(45_000);
 
 /// Why an attempt was not begun or has no result. None of these is a candidate's fault.
 #[derive(Debug, thiserror::Error)]
@@ -52,13 +57,13 @@ pub struct Runner {
 }
 
 /// What one attempt talks to.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct Caller<'a> {
     /// Origin of the ledger that granted the attempt.
     pub origin: &'a str,
     pub blobs: &'a dyn BlobSource,
     pub progress: &'a dyn Fn(Stage, &str),
-    pub cancelled: &'a dyn Fn() -> bool,
+    pub interrupt: Interrupt,
 }
 
 impl Runner {
@@ -75,7 +80,7 @@ impl Runner {
     }
 
     /// Runs `assignment` to its signed result. Blocks; call it on a blocking thread.
-    pub fn run(&self, assignment: &Assignment, caller: Caller<'_>) -> Result<FinishedAttempt, RunError> {
+    pub fn run(&self, assignment: &Assignment, caller: &Caller<'_>) -> Result<FinishedAttempt, RunError> {
         let device = &assignment.device;
         let slot = self.slots.get(device).ok_or_else(|| RunError::UnknownDevice(device.clone()))?;
         let _busy = match slot.busy.try_lock() {
@@ -96,9 +101,18 @@ impl Runner {
             clock: self.clock.as_ref(),
             folder: folder.path(),
             progress: caller.progress,
-            cancelled: caller.cancelled,
+            interrupt: caller.interrupt.clone(),
+            deadline: self.deadline(assignment),
         };
         Ok(attempt(&context)?)
+    }
+}
+
+impl Runner {
+    /// Until when the attempt may wait for the machine: past it the coordinator takes the lease back.
+    fn deadline(&self, assignment: &Assignment) -> Picoseconds {
+        let term = assignment.compile.0.saturating_add(assignment.run.0).saturating_add(LEASE_SPARE.0);
+        Picoseconds(self.clock.now().0.saturating_add(term.saturating_mul(1_000_000_000)))
     }
 }
 

@@ -3,6 +3,7 @@
 use super::AttemptError;
 use super::context::{Assignment, BlobFault, BlobSource};
 use super::runner::{Caller, RunError, Runner};
+use crate::backend::Interrupt;
 use crate::session::{BlobFetcher, FinishedJob, JobEnd, JobFailure, JobOrder, JobRunner, ProgressSender};
 use fleet_config::domain::BlobRef;
 use std::sync::Arc;
@@ -31,9 +32,9 @@ impl JobRunner for JobService {
                 origin: &order.origin,
                 blobs: &blobs,
                 progress: &|stage, detail| progress.send(stage.name(), detail),
-                cancelled: &|| cancel.is_cancelled(),
+                interrupt: Interrupt::when(move || cancel.is_cancelled()),
             };
-            runner.run(&assignment, caller)
+            runner.run(&assignment, &caller)
         };
         Box::pin(async move {
             match tokio::task::spawn_blocking(work).await {

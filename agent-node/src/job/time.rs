@@ -1,19 +1,29 @@
 //! Step four: how long does it take? Alone on the machine, baseline and candidate in turn.
 //!
-//! Baseline and candidate live in a process each and hold the same inputs. Before each launch, outside of what is
-//! timed, outputs are poisoned; after it, and without the candidate's knowledge, some outputs are kept. They are
-//! compared when both processes are gone.
+//! ```text
+//! per case   alone:   baseline worker, candidate worker ── pairs ── some elements of every launch, all of a few ── killed
+//!            shared:  reference worker ── the few, and what looked wrong ── killed ── compared
+//! ```
+//! Baseline and candidate live in a process each. Each pair has inputs of its own that no earlier launch had, so that
+//! nothing can be remembered; both sides of a pair get the same. Before a launch, outside of what is timed, inputs are
+//! written and outputs poisoned; after it some elements are copied, and without the candidate's knowledge all of some
+//! launches. They are compared when both processes are gone.
 
 use super::bench::{Bench, poison};
-use super::context::{Hold, RunBudget, elapsed};
+use super::context::{Hold, elapsed};
 use super::fault::{Party, Stop, infrastructure};
-use super::oracle::{Outputs, Question, draws};
+use super::oracle::{Inputs, Outputs, Question, draws};
 use super::resolve::shapes;
-use super::validate::{Step, Validated};
+use super::validate::{Step, evaluate};
 use crate::measure::plan::{Next, Order, PairPlan, Picks, Side};
-use fleet_config::domain::{BlobRef, CaseTiming, Picoseconds, SampleSeries};
+use fleet_config::domain::{BlobRef, CaseKind, CaseTiming, Picoseconds, SampleSeries, Seed};
 use ledger::entry::predicate::VolatileFacts;
 use ledger::entry::{case_timing, encode_samples};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Pairs whose samples disagreed and that are put before the reference: one that is wrong is enough for a verdict.
+const SUSPECTS_MAX: usize = 4;
 
 /// What timing gave.
 #[derive(Debug, Default)]
@@ -23,35 +33,33 @@ pub(super) struct Timed {
     pub samples: Vec<(BlobRef, Vec<u8>)>,
 }
 
-/// Times every case whose expected outputs validation kept. `volatile` is filled as far as it got.
+/// Times every performance case. `volatile` is filled as far as it got. The machine is ours alone for one case at a
+/// time: other nodes of it get their turn in between.
 pub(super) fn time(
-    step: Step<'_>,
-    validated: &Validated,
+    mut step: Step<'_>,
     waited: &mut Picoseconds,
     volatile: &mut VolatileFacts,
 ) -> Result<Timed, Stop> {
     let context = step.context;
-    let _held = context.hold(Hold::Alone, step.stage, waited)?;
-    let step = Step { budget: RunBudget { since: context.clock.now(), ..step.budget }, ..step };
     let mut timed = Timed::default();
-    volatile.before = context.backend.volatile(&context.device.id);
-    for (place, expected) in &validated.expected {
-        let case = &step.prepared.task.cases[*place];
-        (context.progress)(step.stage, &case.name);
-        let measured = measure(step, *place, volatile)?;
-        let shapes = shapes(&step.prepared.task, case)?;
-        let question = Question { prepared: step.prepared, case, shapes: &shapes, stage: step.stage };
-        for (party, kept) in [(Party::Baseline, &measured.baseline), (Party::Candidate, &measured.candidate)]
-        {
-            for outputs in kept {
-                if let Some(mismatch) = question.mismatch(expected, outputs)? {
-                    return Err(question.wrong_result(party, mismatch).into());
-                }
-            }
+    for (place, case) in step.prepared.task.cases.iter().enumerate() {
+        if case.kind != CaseKind::Performance {
+            continue;
         }
+        let held = step.hold(Hold::Alone, waited)?;
+        if timed.timings.is_empty() {
+            volatile.before = context.backend.volatile(&context.device.id);
+        }
+        (context.progress)(step.stage, &case.name);
+        let shapes = shapes(&step.prepared.task, case)?;
+        let question = step.question(place, &shapes);
+        let measured = measure(step, place, question, volatile)?;
+        volatile.after = context.backend.volatile(&context.device.id);
+        drop(held);
+        let _held = step.hold(Hold::Shared, waited)?;
+        check(step, place, question, &measured)?;
         record(step, &measured.series, &mut timed)?;
     }
-    volatile.after = context.backend.volatile(&context.device.id);
     Ok(timed)
 }
 
@@ -64,57 +72,76 @@ fn record(step: Step<'_>, series: &SampleSeries, timed: &mut Timed) -> Result<()
     Ok(())
 }
 
+/// What both sides gave in one pair.
+struct Pair<T> {
+    number: u32,
+    baseline: T,
+    candidate: T,
+}
+
 /// Samples of one case and the outputs that were kept of either side.
 struct Measured {
     series: SampleSeries,
-    baseline: Vec<Outputs>,
-    candidate: Vec<Outputs>,
+    base: Inputs,
+    seed: Seed,
+    /// Some elements of every pair.
+    spots: Vec<Pair<Outputs>>,
+    /// All of a few.
+    kept: Vec<Pair<Outputs>>,
 }
 
-fn measure(step: Step<'_>, place: usize, volatile: &mut VolatileFacts) -> Result<Measured, Stop> {
+fn measure(
+    step: Step<'_>,
+    place: usize,
+    question: Question<'_>,
+    volatile: &mut VolatileFacts,
+) -> Result<Measured, Stop> {
     let context = step.context;
     let policy = &step.prepared.policy;
-    let case = &step.prepared.task.cases[place];
-    let shapes = shapes(&step.prepared.task, case)?;
-    let question = Question { prepared: step.prepared, case, shapes: &shapes, stage: step.stage };
-    // The first draw is the one whose expected outputs validation kept.
+    let nonce = context.assignment.nonce;
     let draw = draws(&context.assignment.seeds, 1);
     let draw = *draw.first().ok_or_else(|| infrastructure(step.stage, "prepare/no-seed", "no seed"))?;
-    let inputs = question.inputs(draw)?;
-    let mut benches = Pair {
-        baseline: Bench::open(context, step.run(Party::Baseline, place), &inputs, poison(0))?,
-        candidate: Bench::open(context, step.run(Party::Candidate, place), &inputs, poison(0))?,
+    let base = question.inputs(draw)?;
+    let mut inputs = Arc::new(base.clone());
+    let mut benches = Benches {
+        baseline: Bench::open(context, step.run(Party::Baseline, place), Arc::clone(&inputs), poison(0))?,
+        candidate: Bench::open(context, step.run(Party::Candidate, place), Arc::clone(&inputs), poison(0))?,
     };
-    let picks = Picks::new(context.assignment.nonce, &case.name, policy.checked_launches);
+    let picks = Picks::new(nonce, &question.case.name, policy.checked_launches);
     let mut plan = PairPlan::of(policy);
-    let mut measured = Measured {
-        series: SampleSeries {
-            format: SampleSeries::FORMAT.to_owned(),
-            case: case.name.clone(),
-            baseline: Vec::new(),
-            candidate: Vec::new(),
-            warmups: policy.warmups,
-        },
+    let series = SampleSeries {
+        format: SampleSeries::FORMAT.to_owned(),
+        case: question.case.name.clone(),
         baseline: Vec::new(),
         candidate: Vec::new(),
+        warmups: policy.warmups,
     };
+    let mut measured = Measured { series, base, seed: draw.seed, spots: Vec::new(), kept: Vec::new() };
     let start = context.clock.now();
     loop {
         match plan.next(elapsed(start, context.clock.now())) {
             Next::WarmUp(order) => {
-                benches.launch(step, place, order)?;
+                benches.launch(step, place, order, &inputs, |_| Ok(()))?;
             }
             Next::Pair { index, order } => {
                 if index == 0 {
                     // Once a case, warm and between launches: reading sensors must not stand beside a timed one.
                     volatile.during.push(context.backend.volatile(&context.device.id));
                 }
-                let times = benches.launch(step, place, order)?;
-                measured.series.baseline.push(times.baseline);
-                measured.series.candidate.push(times.candidate);
-                if let Some(slot) = picks.slot(index) {
-                    keep(&mut measured.baseline, slot, benches.baseline.outputs()?);
-                    keep(&mut measured.candidate, slot, benches.candidate.outputs()?);
+                inputs = Arc::new(question.fresh(&measured.base, nonce, index, measured.seed)?);
+                let spots = question.spots(nonce, index);
+                let slot = picks.slot(index);
+                let look = |bench: &mut Bench<'_>| {
+                    let whole = slot.map(|_| bench.outputs()).transpose()?;
+                    Ok((bench.sample(&spots)?, whole))
+                };
+                let [baseline, candidate] = benches.launch(step, place, order, &inputs, look)?;
+                measured.series.baseline.push(baseline.0);
+                measured.series.candidate.push(candidate.0);
+                let ((left, left_whole), (right, right_whole)) = (baseline.1, candidate.1);
+                measured.spots.push(Pair { number: index, baseline: left, candidate: right });
+                if let (Some(slot), Some(baseline), Some(candidate)) = (slot, left_whole, right_whole) {
+                    keep(&mut measured.kept, slot, Pair { number: index, baseline, candidate });
                 }
             }
             Next::Done => break,
@@ -127,37 +154,78 @@ fn measure(step: Step<'_>, place: usize, volatile: &mut VolatileFacts) -> Result
     Ok(measured)
 }
 
-fn keep(kept: &mut Vec<Outputs>, slot: usize, outputs: Outputs) {
+fn keep(kept: &mut Vec<Pair<Outputs>>, slot: usize, pair: Pair<Outputs>) {
     match kept.get_mut(slot) {
-        Some(place) => *place = outputs,
-        None => kept.push(outputs),
+        Some(place) => *place = pair,
+        None => kept.push(pair),
     }
 }
 
-struct Times {
-    baseline: Picoseconds,
-    candidate: Picoseconds,
+/// Puts the kept launches, and those whose samples disagree, before the reference.
+fn check(step: Step<'_>, place: usize, question: Question<'_>, measured: &Measured) -> Result<(), Stop> {
+    let nonce = step.context.assignment.nonce;
+    let mut suspects = Vec::new();
+    for pair in &measured.spots {
+        if suspects.len() < SUSPECTS_MAX && question.disagree(&pair.baseline, &pair.candidate)? {
+            suspects.push(pair);
+        }
+    }
+    let numbers: Vec<u32> =
+        measured.kept.iter().chain(suspects.iter().copied()).map(|pair| pair.number).collect();
+    let inputs = |number: &u32| question.fresh(&measured.base, nonce, *number, measured.seed).map(Arc::new);
+    let work = (place, numbers.iter().map(inputs).collect::<Result<Vec<_>, _>>()?);
+    let expected = evaluate(step, Party::Reference, &[work])?.pop().unwrap_or_default();
+    let expected: BTreeMap<u32, Outputs> = numbers.into_iter().zip(expected).collect();
+    let sides = |pair: &Pair<Outputs>| {
+        [(Party::Baseline, pair.baseline.clone()), (Party::Candidate, pair.candidate.clone())]
+    };
+    for pair in &measured.kept {
+        for (party, outputs) in sides(pair) {
+            if let Some(mismatch) = question.mismatch(&expected[&pair.number], &outputs)? {
+                return Err(question.wrong_result(party, mismatch).into());
+            }
+        }
+    }
+    for pair in suspects {
+        let spots = question.spots(nonce, pair.number);
+        let expected = question.pick(&expected[&pair.number], &spots);
+        for (party, outputs) in sides(pair) {
+            if let Some(mismatch) = question.spot_mismatch(&expected, &outputs, &spots)? {
+                return Err(question.wrong_result(party, mismatch).into());
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The two workers of a case.
-struct Pair<'a> {
+struct Benches<'a> {
     baseline: Bench<'a>,
     candidate: Bench<'a>,
 }
 
-impl Pair<'_> {
-    /// Launches each side once in `order`.
-    fn launch(&mut self, step: Step<'_>, place: usize, order: Order) -> Result<Times, Stop> {
-        let mut times = Times { baseline: Picoseconds(0), candidate: Picoseconds(0) };
+impl Benches<'_> {
+    /// Launches each side once in `order` and looks at it: time and sight of the baseline, then of the candidate.
+    fn launch<T>(
+        &mut self,
+        step: Step<'_>,
+        place: usize,
+        order: Order,
+        inputs: &Arc<Inputs>,
+        mut look: impl FnMut(&mut Bench<'_>) -> Result<T, Stop>,
+    ) -> Result<[(Picoseconds, T); 2], Stop> {
+        let (mut baseline, mut candidate) = (None, None);
         for side in order {
-            let (party, bench, time) = match side {
-                Side::Baseline => (Party::Baseline, &mut self.baseline, &mut times.baseline),
-                Side::Candidate => (Party::Candidate, &mut self.candidate, &mut times.candidate),
+            let (party, bench, seen) = match side {
+                Side::Baseline => (Party::Baseline, &mut self.baseline, &mut baseline),
+                Side::Candidate => (Party::Candidate, &mut self.candidate, &mut candidate),
             };
             step.check(party, place)?;
-            bench.restore()?;
-            *time = bench.launch()?;
+            bench.present(inputs)?;
+            let time = bench.launch()?;
+            *seen = Some((time, look(bench)?));
         }
-        Ok(times)
+        let missing = || infrastructure(step.stage, "time/order", "a pair has one side twice");
+        Ok([baseline.ok_or_else(missing)?, candidate.ok_or_else(missing)?])
     }
 }

@@ -1,13 +1,15 @@
 //! Step three: is it right? Every case, every draw, before anything is timed.
 //!
 //! ```text
-//! per case   reference worker ── all draws ── killed      expected values stay in this process
-//!            weak task?  zero and untouched outputs must fail
-//!            baseline worker ── all draws ── killed ── compared
-//! per draw   candidate worker ── one launch ── fences, inputs, outputs read ── killed ── compared
+//! per group of cases   reference worker ── all draws of all its cases ── killed   expected values stay in this process
+//!                      weak task?  zero and untouched outputs must fail
+//!                      baseline worker ── the same draws ── killed ── compared
+//! per case             candidate worker ── per draw: fresh buffers, one launch, fences, inputs, outputs read ── killed
+//!                                                                                                          ── compared
 //! ```
 //! A candidate's process starts after the reference's is gone and is gone before anything is compared, so that it
-//! can neither read an expected value nor see a verdict. It meets each draw in a new process.
+//! can neither read an expected value nor see a verdict. It meets each case in a new process and each draw in buffers at
+//! new addresses.
 
 use super::bench::{Bench, Run, poison};
 use super::compile::Compiled;
@@ -16,16 +18,14 @@ use super::fault::{Party, Stop};
 use super::oracle::{Draw, Inputs, Outputs, Question, draws};
 use super::prepare::Prepared;
 use super::resolve::shapes;
-use fleet_config::domain::{CaseKind, Picoseconds, Stage};
+use fleet_config::domain::{Picoseconds, Stage};
 use ledger::entry::predicate::CaseEvidence;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-/// What later steps need from a validation that passed.
-#[derive(Debug, Default)]
-pub(super) struct Validated {
-    /// Expected outputs of the first draw of every timed case, by the case's place in the task.
-    pub expected: BTreeMap<usize, Outputs>,
-}
+/// Cases are judged in groups of about this many bytes of inputs, so that the reference of a task of small cases is
+/// started once, and the values kept for a task of large ones stay few.
+const GROUP_BYTES: usize = 64 << 20;
 
 /// One step's view of the attempt.
 #[derive(Clone, Copy)]
@@ -55,106 +55,152 @@ impl<'a> Step<'a> {
     pub(super) fn check(&self, party: Party, place: usize) -> Result<(), Stop> {
         self.budget.check(self.context, party, self.stage, &self.prepared.task.cases[place].name)
     }
+
+    /// Waits for the machine; the budget goes on from when it is ours, since waiting is nobody's spending.
+    pub(super) fn hold(&mut self, hold: Hold, waited: &mut Picoseconds) -> Result<Box<dyn Send>, Stop> {
+        self.budget = self.budget.pause(self.context.clock.now());
+        let held = self.context.hold(hold, self.stage, self.budget.left(), waited)?;
+        self.budget.since = self.context.clock.now();
+        Ok(held)
+    }
+
+    pub(super) fn question<'q>(&self, place: usize, shapes: &'q BTreeMap<String, Vec<u64>>) -> Question<'q>
+    where
+        'a: 'q,
+    {
+        Question {
+            prepared: self.prepared,
+            case: &self.prepared.task.cases[place],
+            shapes,
+            stage: self.stage,
+        }
+    }
+}
+
+/// One case with its draws.
+struct Sheet {
+    place: usize,
+    shapes: BTreeMap<String, Vec<u64>>,
+    inputs: Vec<Arc<Inputs>>,
+    expected: Vec<Outputs>,
 }
 
 /// Validates baseline and candidate; `evidence` grows by what was seen, also when the verdict is bad.
 pub(super) fn validate(
-    step: Step<'_>,
+    mut step: Step<'_>,
     waited: &mut Picoseconds,
     evidence: &mut Vec<CaseEvidence>,
-) -> Result<Validated, Stop> {
-    let context = step.context;
-    let _held = context.hold(Hold::Shared, step.stage, waited)?;
-    // The budget starts when the machine is ours: waiting for it is nobody's spending.
-    let step = Step { budget: RunBudget { since: context.clock.now(), ..step.budget }, ..step };
-    let draws = draws(&context.assignment.seeds, step.prepared.policy.draws);
-    let mut validated = Validated::default();
-    for (place, case) in step.prepared.task.cases.iter().enumerate() {
-        let shapes = shapes(&step.prepared.task, case)?;
-        let question = Question { prepared: step.prepared, case, shapes: &shapes, stage: step.stage };
-        let inputs: Vec<Inputs> =
-            draws.iter().map(|draw| question.inputs(*draw)).collect::<Result<_, _>>()?;
-        (context.progress)(step.stage, &format!("{}: reference", case.name));
-        let mut expected = evaluate(step, Party::Reference, place, &inputs, 0)?;
-        for (number, (inputs, expected)) in inputs.iter().zip(&expected).enumerate() {
+) -> Result<(), Stop> {
+    let draws = draws(&step.context.assignment.seeds, step.prepared.policy.draws);
+    let mut next = 0;
+    while next < step.prepared.task.cases.len() {
+        let _held = step.hold(Hold::Shared, waited)?;
+        let mut sheets = Vec::new();
+        let mut bytes = 0;
+        while next < step.prepared.task.cases.len() && bytes < GROUP_BYTES {
+            let case = &step.prepared.task.cases[next];
+            let shapes = shapes(&step.prepared.task, case)?;
+            let question = step.question(next, &shapes);
+            let inputs: Vec<Arc<Inputs>> =
+                draws.iter().map(|draw| question.inputs(*draw).map(Arc::new)).collect::<Result<_, _>>()?;
+            bytes += inputs.iter().map(|inputs| inputs.bytes()).sum::<usize>();
+            sheets.push(Sheet { place: next, shapes, inputs, expected: Vec::new() });
+            next += 1;
+        }
+        group(step, &mut sheets, &draws, evidence)?;
+    }
+    Ok(())
+}
+
+fn group(
+    step: Step<'_>,
+    sheets: &mut [Sheet],
+    draws: &[Draw],
+    evidence: &mut Vec<CaseEvidence>,
+) -> Result<(), Stop> {
+    let work: Vec<Work> = sheets.iter().map(|sheet| (sheet.place, sheet.inputs.clone())).collect();
+    (step.context.progress)(step.stage, "reference");
+    for (sheet, expected) in sheets.iter_mut().zip(evaluate(step, Party::Reference, &work)?) {
+        sheet.expected = expected;
+        let question = step.question(sheet.place, &sheet.shapes);
+        for (number, (inputs, expected)) in sheet.inputs.iter().zip(&sheet.expected).enumerate() {
             question.check_strength(inputs, expected, poison(number))?;
         }
-        if !step.prepared.baseline_is_reference() {
-            (context.progress)(step.stage, &format!("{}: baseline", case.name));
-            for (outputs, expected) in
-                evaluate(step, Party::Baseline, place, &inputs, 0)?.iter().zip(&expected)
-            {
+    }
+    if !step.prepared.baseline_is_reference() {
+        (step.context.progress)(step.stage, "baseline");
+        for (sheet, outputs) in sheets.iter().zip(evaluate(step, Party::Baseline, &work)?) {
+            let question = step.question(sheet.place, &sheet.shapes);
+            for (outputs, expected) in outputs.iter().zip(&sheet.expected) {
                 if let Some(mismatch) = question.mismatch(expected, outputs)? {
                     return Err(question.wrong_result(Party::Baseline, mismatch).into());
                 }
             }
         }
+    }
+    for (sheet, work) in sheets.iter().zip(work) {
+        let question = step.question(sheet.place, &sheet.shapes);
+        (step.context.progress)(step.stage, &question.case.name);
+        let outputs = evaluate(step, Party::Candidate, &[work])?.pop().unwrap_or_default();
         for (number, draw) in draws.iter().enumerate() {
-            let detail = format!("{}: draw {} of {}", case.name, number + 1, draws.len());
-            (context.progress)(step.stage, &detail);
-            candidate(step, question, place, number, *draw, &inputs[number], &expected[number], evidence)?;
-        }
-        if case.kind == CaseKind::Performance {
-            validated.expected.insert(place, expected.swap_remove(0));
+            let (inputs, expected) = (&sheet.inputs[number], &sheet.expected[number]);
+            judge(question, *draw, inputs, expected, &outputs[number], evidence)?;
         }
     }
-    Ok(validated)
+    Ok(())
 }
 
-#[expect(clippy::too_many_arguments, reason = "one draw of one case has this many parts, and one caller")]
-fn candidate(
-    step: Step<'_>,
+fn judge(
     question: Question<'_>,
-    place: usize,
-    number: usize,
     draw: Draw,
     inputs: &Inputs,
     expected: &Outputs,
+    outputs: &Outputs,
     evidence: &mut Vec<CaseEvidence>,
 ) -> Result<(), Stop> {
-    let mut outputs = evaluate(step, Party::Candidate, place, std::slice::from_ref(inputs), number)?;
-    let outputs = outputs.pop().expect("invariant: one draw gives one set of outputs");
     evidence.push(CaseEvidence {
         case: question.case.name.clone(),
         seed: draw.seed,
         inputs: inputs.digests(),
         outputs: outputs.digests(),
         expected: expected.digests(),
-        absolute_error_max: question.largest_error(expected, &outputs)?,
+        absolute_error_max: question.largest_error(expected, outputs)?,
     });
-    match question.mismatch(expected, &outputs)? {
+    match question.mismatch(expected, outputs)? {
         None => Ok(()),
         Some(mismatch) => Err(question.wrong_result(Party::Candidate, mismatch).into()),
     }
 }
 
-/// One worker over the given draws, each in fresh buffers; the first has number `first`. The process is gone when
-/// this returns.
-fn evaluate(
-    step: Step<'_>,
-    party: Party,
-    place: usize,
-    draws: &[Inputs],
-    first: usize,
-) -> Result<Vec<Outputs>, Stop> {
+/// A case by its place in the task, and the inputs that it is run with.
+pub(super) type Work = (usize, Vec<Arc<Inputs>>);
+
+/// One worker over the given cases, each launch in fresh buffers; the outputs by case and draw. The process is gone
+/// when this returns.
+pub(super) fn evaluate(step: Step<'_>, party: Party, work: &[Work]) -> Result<Vec<Vec<Outputs>>, Stop> {
     let mut bench: Option<Bench<'_>> = None;
-    let mut outputs = Vec::with_capacity(draws.len());
-    for (offset, inputs) in draws.iter().enumerate() {
-        step.check(party, place)?;
-        let poison = poison(first + offset);
-        let bench = match bench.as_mut() {
-            Some(bench) => {
-                bench.reload(inputs, poison)?;
-                bench
-            }
-            None => bench.insert(Bench::open(step.context, step.run(party, place), inputs, poison)?),
-        };
-        bench.launch()?;
-        bench.check_contract()?;
-        outputs.push(bench.outputs()?);
+    let mut all = Vec::with_capacity(work.len());
+    for (place, draws) in work {
+        let run = step.run(party, *place);
+        let mut outputs = Vec::with_capacity(draws.len());
+        for (number, inputs) in draws.iter().enumerate() {
+            step.check(party, *place)?;
+            let (inputs, poison) = (Arc::clone(inputs), poison(number));
+            let bench = match bench.as_mut() {
+                Some(bench) => {
+                    bench.reload(run, inputs, poison)?;
+                    bench
+                }
+                None => bench.insert(Bench::open(step.context, run, inputs, poison)?),
+            };
+            bench.launch()?;
+            bench.check_contract()?;
+            outputs.push(bench.outputs()?);
+        }
+        all.push(outputs);
     }
     if let Some(bench) = bench {
         bench.finish();
     }
-    Ok(outputs)
+    Ok(all)
 }

@@ -14,6 +14,9 @@ use std::time::Duration;
 /// How often a kernel without process descriptors (before 5.3) is asked whether a child has ended.
 const POLL_WITHOUT_DESCRIPTOR: Duration = Duration::from_millis(10);
 
+/// How often a waiting caller asks whether it was interrupted: a cancelled compiler ends within this.
+const ASK_EVERY: Duration = Duration::from_millis(100);
+
 /// A child that runs. Dropping it kills its group and reaps it.
 #[derive(Debug)]
 pub struct Child {
@@ -127,6 +130,26 @@ impl Child {
             self.pause(left)?;
         }
         self.reap(None)
+    }
+
+    /// The same; `None` if `interrupted` said first that nobody waits, and then the group is dead.
+    pub fn wait_unless(
+        &mut self,
+        deadline: Duration,
+        interrupted: &dyn Fn() -> bool,
+    ) -> Result<Option<Exit>, WaitError> {
+        let end = clock::monotonic().saturating_add(deadline);
+        while !self.has_exited()? {
+            let left = end.saturating_sub(clock::monotonic());
+            if left.is_zero() {
+                return self.reap(Some(ExitHow::Deadline)).map(Some);
+            }
+            if interrupted() {
+                return self.reap(None).map(|_| None);
+            }
+            self.pause(left.min(ASK_EVERY))?;
+        }
+        self.reap(None).map(Some)
     }
 
     /// Kills the group and takes the end.

@@ -1,6 +1,7 @@
 //! Whole attempts on this machine's CPU device: the sample task with its candidates, and the conformance suite.
 #![expect(clippy::unwrap_used, reason = "a test's helper fails the test by panicking")]
 
+use agent_node::backend::Interrupt;
 use agent_node::backend::conformance::{Bed, Verdict, check};
 use agent_node::harness::harness;
 use agent_node::inventory::{Offer, Wish, cpu_offers};
@@ -11,8 +12,8 @@ use agent_node::measure::clock::SystemClock;
 use agent_node::sandbox::{Confinement, set_launcher};
 use fleet_config::config::{LoadedTask, load};
 use fleet_config::domain::{
-    Blame, BlobRef, CellId, Digest, Fence, MeasurementPolicy, Milliseconds, Nonce, Seed, Stage, Status,
-    SubmissionId,
+    Blame, BlobRef, CellId, Digest, Fence, MeasurementPolicy, Milliseconds, Nonce, Picoseconds, Seed, Stage,
+    Status, SubmissionId,
 };
 use fleet_config::identity::SecretKey;
 use ledger::entry::predicate::ResultRecord;
@@ -44,6 +45,7 @@ impl Place {
             node_key: [1; 32],
             harness: harness().unwrap(),
             cache: root.join("cache"),
+            cache_bytes: 1 << 30,
             folder: root.join("ask"),
         };
         let offer = cpu_offers(&wish).unwrap().remove(0);
@@ -128,7 +130,8 @@ fn run(place: &Place, candidate: &str) -> ResultRecord {
         clock: &SystemClock,
         folder: &folder,
         progress: &|_, _| {},
-        cancelled: &|| false,
+        interrupt: Interrupt::never(),
+        deadline: Picoseconds(u64::MAX),
     };
     let finished = attempt(&context).unwrap();
     let Body::Result(record) = Entry::read(&finished.envelope).unwrap().body else { panic!("no result") };

@@ -1,9 +1,11 @@
 //! Compiles a source, gives it buffers, launches it, checks the fences and hands the buffers back.
 
-use agent_node::backend::cpu::{CpuBackend, Toolchain, USUAL_COMPILERS, attributes, host_levels};
+use agent_node::backend::cpu::{
+    ArtefactCache, CpuBackend, Toolchain, USUAL_COMPILERS, attributes, host_levels,
+};
 use agent_node::backend::{
     Argument, Artefact, Backend, Buffer, BufferUse, CompileRequest, EntryPoint, Evaluation, Failure,
-    ResolvedStep, Sources, Worker, WorkerOptions,
+    Interrupt, ResolvedStep, Sources, Worker, WorkerOptions,
 };
 use agent_node::sandbox::{Confinement, set_launcher};
 use fleet_config::domain::{
@@ -25,6 +27,7 @@ pub(crate) struct Bench {
     folder: TempDir,
     pub(crate) architecture: Architecture,
     pub(crate) policy: MeasurementPolicy,
+    pub(crate) interrupt: Interrupt,
 }
 
 /// One folder for all tests: the precompiled header is made once.
@@ -60,8 +63,8 @@ pub(crate) fn bench_with(compilers: &[PathBuf]) -> Option<Bench> {
     };
     let mut policy = MeasurementPolicy::cpu_paired();
     policy.fp_contract = FpContract::Off;
-    let backend = CpuBackend::new(toolchain, device, 2, cache());
-    Some(Bench { backend, folder, architecture, policy })
+    let backend = CpuBackend::new(toolchain, device, 2, ArtefactCache::new(cache(), 1 << 30));
+    Some(Bench { backend, folder, architecture, policy, interrupt: Interrupt::never() })
 }
 
 /// A launch: geometry, dynamic shared memory, scalars and buffers in the kernel's order.
@@ -135,6 +138,7 @@ impl Bench {
             limit: Milliseconds(PATIENT),
             folder,
             confinement: Confinement::Required,
+            interrupt: self.interrupt.clone(),
         })
     }
 
@@ -151,6 +155,7 @@ impl Bench {
             confinement: Confinement::Required,
             launch_limit: Milliseconds(limit),
             memory: MEMORY,
+            interrupt: self.interrupt.clone(),
         };
         self.backend.open(&DeviceId("CPU-test".to_owned()), artefact, &options)
     }
@@ -170,17 +175,32 @@ pub(crate) fn evaluate(
     launch: &Launch,
 ) -> Result<Vec<Vec<u8>>, Failure> {
     let (evaluation, contents) = evaluation(name, launch);
-    worker.prepare(&evaluation)?;
+    load(worker, &evaluation, &contents)?;
+    let time = worker.launch()?;
+    assert!(time.0 > 0, "a launch takes time");
+    worker.check_fences()?;
+    (0..evaluation.buffers.len()).map(|index| worker.read(index)).collect()
+}
+
+/// Fresh buffers, inputs written and outputs poisoned, nothing launched.
+pub(crate) fn prepare(worker: &mut dyn Worker, name: &str, launch: &Launch) {
+    let (evaluation, contents) = evaluation(name, launch);
+    load(worker, &evaluation, &contents).unwrap();
+}
+
+fn load(
+    worker: &mut dyn Worker,
+    evaluation: &Evaluation,
+    contents: &[Option<Vec<u8>>],
+) -> Result<(), Failure> {
+    worker.prepare(evaluation)?;
     for (index, content) in contents.iter().enumerate() {
         match content {
             Some(bytes) => worker.write(index, bytes)?,
             None => worker.fill(index, 0xff)?,
         }
     }
-    let time = worker.launch()?;
-    assert!(time.0 > 0, "a launch takes time");
-    worker.check_fences()?;
-    (0..evaluation.buffers.len()).map(|index| worker.read(index)).collect()
+    Ok(())
 }
 
 fn evaluation(name: &str, launch: &Launch) -> (Evaluation, Vec<Option<Vec<u8>>>) {

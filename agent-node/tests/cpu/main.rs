@@ -4,4 +4,6 @@
 mod bench;
 mod compiling;
 mod faults;
+mod hostile;
 mod kernels;
+mod sample;

@@ -6,7 +6,7 @@
 use agent_node::backend::conformance::{Bed, Verdict, check};
 use agent_node::backend::cuda::CudaBackend;
 use agent_node::backend::{
-    Artefact, Backend, CompileRequest, EntryPoint, Failure, Portability, Sources, WorkerOptions,
+    Artefact, Backend, CompileRequest, EntryPoint, Failure, Interrupt, Portability, Sources, WorkerOptions,
 };
 use agent_node::sandbox::{Confinement, probe, set_launcher};
 use fleet_config::domain::{DeviceId, MeasurementPolicy, Milliseconds, Status, UnsupportedReason};
@@ -82,6 +82,7 @@ impl Bench {
             limit: Milliseconds(60_000),
             folder,
             confinement: self.confinement,
+            interrupt: Interrupt::never(),
         }
     }
     fn compile(
@@ -301,6 +302,7 @@ fn without_a_driver_there_is_no_device_and_a_reason() {
         confinement: bench.confinement,
         launch_limit: Milliseconds(1000),
         memory: 1 << 20,
+        interrupt: Interrupt::never(),
     };
     let failure = bench.backend.open(&DeviceId("GPU-none".to_owned()), &artefact, &options).err().unwrap();
     assert_eq!(failure.outcome.status, Status::Infrastructure);

@@ -30,6 +30,23 @@ pub(super) fn infrastructure(stage: Stage, what: &str, error: &dyn Display) -> F
     Failure::new(outcome(Status::Infrastructure, stage, Blame::Fleet, &code, message, hint))
 }
 
+/// Nobody waits for the answer any more.
+pub(super) fn interrupted(stage: Stage) -> Failure {
+    infrastructure(stage, "go on", &"the attempt was cancelled")
+}
+
+/// A launch answered and changed its outputs afterwards.
+pub(super) fn late_write(case: &str) -> Failure {
+    let message = "outputs changed after the launch had said that it was done";
+    let hint = "finish all work inside the launch; time is taken until every output stands";
+    let blame = Blame::Nobody; // whoever's worker it is
+    let mut outcome = outcome(Status::Suspicious, Stage::Validate, blame, "run/late-write", message, hint);
+    if let Some(cause) = &mut outcome.cause {
+        cause.case = Some(case.to_owned());
+    }
+    Failure::new(outcome)
+}
+
 /// The toolchain cannot compile our own shim.
 pub(super) fn toolchain(log: &str) -> Failure {
     let message = "the host compiler cannot compile the shim";

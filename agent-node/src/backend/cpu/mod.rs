@@ -8,6 +8,7 @@
 //!
 //! A CPU is no GPU: its order of candidates says nothing about theirs, and a pass means that no fault was found.
 
+mod artefacts;
 mod compile;
 mod control;
 mod diagnostics;
@@ -17,6 +18,8 @@ mod glue;
 mod layout;
 mod lexer;
 mod limits;
+mod motion;
+mod order;
 mod pool;
 mod rewrite;
 mod runtime;
@@ -24,18 +27,21 @@ mod shared;
 mod shim;
 mod signals;
 mod supervisor;
+mod surroundings;
 mod toolchain;
+mod watch;
 mod worker;
 
+pub use artefacts::ArtefactCache;
 pub use toolchain::{Family, Toolchain, ToolchainError, USUAL as USUAL_COMPILERS, host_levels};
 pub use worker::{WorkerArguments, worker_main};
 
 use super::{Artefact, Backend, CompileRequest, Failure, Worker, WorkerOptions};
+use crate::probe::host_volatile;
 use compile::Compiler;
-use fleet_config::domain::{Architecture, DeviceDescription, DeviceId, Digest, Fact, Facts, Stage, field};
+use fleet_config::domain::{Architecture, DeviceDescription, DeviceId, Digest, Facts, Stage};
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
 use supervisor::CpuWorker;
 
 /// The CPU device of a node.
@@ -49,7 +55,7 @@ pub struct CpuBackend {
 impl CpuBackend {
     /// A backend that offers `device`, compiles with `toolchain`, keeps artefacts in `cache` and runs blocks on
     /// `threads` threads.
-    pub fn new(toolchain: Toolchain, device: DeviceDescription, threads: u32, cache: PathBuf) -> Self {
+    pub fn new(toolchain: Toolchain, device: DeviceDescription, threads: u32, cache: ArtefactCache) -> Self {
         Self { compiler: Compiler::new(toolchain, cache), device, threads: threads.max(1) }
     }
 
@@ -100,14 +106,7 @@ impl Backend for CpuBackend {
     }
 
     fn volatile(&self, _device: &DeviceId) -> Facts {
-        // The load of the last minute in thousandths, as the kernel prints it.
-        let load = fs::read_to_string("/proc/loadavg").ok().and_then(|text| {
-            let (whole, rest) = text.split_once('.')?;
-            let hundredths: u64 = rest.get(..2)?.parse().ok()?;
-            Some(whole.parse::<u64>().ok()?.saturating_mul(1000) + hundredths * 10)
-        });
-        let fact = load.map_or_else(|| Fact::Unknown("not readable".to_owned()), Fact::Count);
-        Facts::from([(field::LOAD_1M.to_owned(), fact)])
+        host_volatile()
     }
 }
 

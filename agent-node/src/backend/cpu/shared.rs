@@ -117,6 +117,13 @@ impl SharedFile {
         Some(bytes)
     }
 
+    /// Eight bytes at `offset`.
+    pub(super) fn word(&self, offset: usize) -> Option<[u8; 8]> {
+        let source = self.place(offset, 8)?;
+        // SAFETY: `place` checked the range; an array of bytes has no alignment and no invalid value.
+        Some(unsafe { source.cast::<[u8; 8]>().read_volatile() })
+    }
+
     fn place(&self, offset: usize, length: usize) -> Option<*mut u8> {
         let inside = offset.checked_add(length).is_some_and(|end| end <= self.length);
         // SAFETY: the offset is inside the mapping.

@@ -1,20 +1,22 @@
 //! The supervisor's side of a worker: buffers, doorbell, clock, limits, fences.
 
-use super::control::{Control, FILL_STEP, SCALAR, StepSlot, command, status};
+use super::control::{Control, command, status};
 use super::failure::{self, infrastructure};
 use super::fault::{Located, Report, explain, is_read_only, silent_end};
-use super::layout::{Placement, Segment, canary, file_bytes, layout};
+use super::layout::{Placement, Segment, canary, file_bytes, layout, mix};
 use super::limits;
+use super::motion;
+use super::order::write_step;
 use super::shared::SharedFile;
+use super::watch::Watch;
 use super::worker::SHARED_DESCRIPTOR;
-use crate::backend::{Argument, Artefact, Evaluation, Failure, ResolvedStep, Worker, WorkerOptions};
+use crate::backend::{Artefact, Evaluation, Failure, Worker, WorkerOptions};
 use crate::clock;
 use crate::sandbox::{self, Child, Profile, Request, ResourceLimits};
 use fleet_config::domain::{Blame, FaultKind, MemoryPlace, Picoseconds, SourcePlace, Stage, Status};
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use rustix::thread::futex;
 use std::ffi::OsString;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Loading and mapping are quick; a machine that swaps is given time.
@@ -28,21 +30,18 @@ const VECTOR_ALIGNMENT: usize = 16;
 /// A worker process with the memory that it shares.
 pub(super) struct CpuWorker {
     shared: SharedFile,
+    /// Stopped, but for the time between a ring and its answer.
     child: Option<Child>,
-    motion: Motion,
+    /// What the doorbell said last.
+    rung: u32,
+    rings: u64,
+    /// Whether this process has run a kernel: from then on all that it says may be the candidate's words.
+    tainted: bool,
     artefact: Artefact,
     threads: u32,
     options: WorkerOptions,
     seed: u64,
     prepared: Option<Prepared>,
-}
-
-/// Whether the worker's threads may run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Motion {
-    Running,
-    /// While outputs are read: a kernel that said it was done cannot go on computing behind the clock's back.
-    Stopped,
 }
 
 struct Prepared {
@@ -61,7 +60,9 @@ impl CpuWorker {
         let mut worker = Self {
             shared,
             child: None,
-            motion: Motion::Running,
+            rung: 0,
+            rings: 0,
+            tainted: false,
             artefact: artefact.clone(),
             threads,
             options: options.clone(),
@@ -76,6 +77,7 @@ impl CpuWorker {
     fn start(&mut self) -> Result<(), Failure> {
         let failed = |what: &str, error: &dyn std::fmt::Display| infrastructure(Stage::Prepare, what, error);
         self.end();
+        self.tainted = false;
         self.control().status.store(status::GOOD, Ordering::Release);
         let passed = self.shared.duplicate().map_err(|error| failed("share memory", &error))?;
         let arguments = [
@@ -106,69 +108,80 @@ impl CpuWorker {
         };
         let child = sandbox::spawn(request, self.options.confinement);
         self.child = Some(child.map_err(|error| failed("start the worker", &error))?);
-        self.motion = Motion::Running;
         self.ring(command::GREET, SETUP_LIMIT).map(|_| ())
-    }
-
-    /// Stops every thread of the worker, and waits until they have stopped.
-    fn pause(&mut self) {
-        let id = self.child.as_ref().and_then(|child| Pid::from_raw(child.id().cast_signed()));
-        let Some(id) = id.filter(|_| self.motion == Motion::Running) else { return };
-        // A worker that has ended computes nothing either; its end is noticed by the next command.
-        if kill_process(id, Signal::STOP).is_ok() {
-            self.motion = Motion::Stopped;
-            let either = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-            let _ = waitid(WaitId::Pid(id), either);
-        }
-    }
-
-    fn resume(&mut self) {
-        let id = self.child.as_ref().and_then(|child| Pid::from_raw(child.id().cast_signed()));
-        if let Some(id) = id.filter(|_| self.motion == Motion::Stopped) {
-            let _ = kill_process(id, Signal::CONT);
-            self.motion = Motion::Running;
-        }
     }
 
     fn control(&self) -> &Control {
         self.shared.control()
     }
 
-    /// Rings the doorbell, waits for the answer and takes the time between.
+    /// Rings the doorbell, waits for the answer and takes the time between: from before any thread of the worker may
+    /// run to after the answer was seen. Afterwards none may.
     fn ring(&mut self, what: u32, limit: Duration) -> Result<Duration, Failure> {
-        self.resume();
-        let control = self.shared.control();
-        if self.child.is_none() {
+        self.rings += 1;
+        let drawn = mix(self.seed ^ self.rings);
+        // Drawn, so that no worker can answer before it is asked; and another than before, so that it is seen.
+        let fresh = u32::try_from(drawn >> 32).unwrap_or(1);
+        self.rung = if fresh == self.rung { !fresh } else { fresh };
+        let watch = match &self.prepared {
+            Some(prepared) if what == command::RUN => {
+                Watch::draw(&prepared.evaluation.buffers, &prepared.segments, drawn)
+            }
+            Some(_) | None => Watch::draw(&[], &[], drawn),
+        };
+        let Some(child) = &self.child else {
             return Err(infrastructure(Stage::Validate, "use the worker", &"it has ended before"));
-        }
+        };
+        let stop_failed = |error: std::io::Error| infrastructure(Stage::Validate, "stop the worker", &error);
+        let control = self.shared.control();
         control.command.store(what, Ordering::Relaxed);
-        let expected = control.done.load(Ordering::Relaxed).wrapping_add(1);
+        control.ring.store(self.rung, Ordering::Release);
+        self.tainted |= what == command::RUN;
         let started = clock::monotonic();
-        control.ring.store(expected, Ordering::Release);
+        motion::go_on(child).map_err(stop_failed)?;
+        // A worker that was never stopped sleeps before the doorbell.
         let _ = futex::wake(&control.ring, futex::Flags::empty(), 1);
+        let time = self.wait_for_answer(started, limit)?;
+        let seen = watch.look(&self.shared);
+        let Some(child) = &self.child else { return Ok(time) };
+        motion::stop(child).map_err(stop_failed)?;
+        self.answered()?;
+        if seen == watch.look(&self.shared) {
+            return Ok(time);
+        }
+        let case = self.prepared.as_ref().map_or("", |prepared| &prepared.evaluation.case).to_owned();
+        self.end();
+        Err(failure::late_write(&case))
+    }
+
+    fn wait_for_answer(&mut self, started: Duration, limit: Duration) -> Result<Duration, Failure> {
         let end = started.saturating_add(limit);
         loop {
             let control = self.shared.control();
             let done = control.done.load(Ordering::Acquire);
             let now = clock::monotonic();
-            if done == expected {
-                return self.answered(what).map(|()| now.saturating_sub(started));
+            if done == self.rung {
+                return Ok(now.saturating_sub(started));
             }
             if now >= end {
                 return Err(self.overdue());
             }
             let slice = rustix::fs::Timespec::try_from((end - now).min(LOOK_EVERY)).ok();
             let waited = futex::wait(&control.done, futex::Flags::empty(), done, slice.as_ref());
-            if waited == Err(rustix::io::Errno::TIMEDOUT)
-                && let Some(failure) = self.gone(expected)
-            {
-                return Err(failure);
+            if waited == Err(rustix::io::Errno::TIMEDOUT) {
+                if self.options.interrupt.asked() {
+                    self.end();
+                    return Err(failure::interrupted(Stage::Validate));
+                }
+                if let Some(failure) = self.gone() {
+                    return Err(failure);
+                }
             }
         }
     }
 
-    /// What the worker said at the end of the command `what`.
-    fn answered(&mut self, what: u32) -> Result<(), Failure> {
+    /// What the worker said at the end of a command.
+    fn answered(&mut self) -> Result<(), Failure> {
         let control = self.shared.control();
         let said = control.status.load(Ordering::Acquire);
         if said == status::GOOD {
@@ -183,10 +196,8 @@ impl CpuWorker {
                 "step {} of the plan gives another number of arguments than the kernel's {} parameters",
                 report.detail[0], report.detail[1]
             )),
-            // Our own code says this before it loads a candidate, and when it maps buffers, never while one runs.
-            status::SETUP if what != command::RUN => {
-                infrastructure(Stage::Validate, "set the worker up", &text)
-            }
+            // Our own code says this before it loads a candidate, and when it maps buffers for the first time; later it may be anybody's word.
+            status::SETUP if !self.tainted => infrastructure(Stage::Validate, "set the worker up", &text),
             said => failure::ended(
                 FaultKind::ForbiddenCall,
                 format!("status {said}"),
@@ -205,12 +216,12 @@ impl CpuWorker {
     }
 
     /// The failure that a worker's unannounced end means; `None` while it lives or if it has answered after all.
-    fn gone(&mut self, expected: u32) -> Option<Failure> {
+    fn gone(&mut self) -> Option<Failure> {
         let exit = match self.child.as_mut()?.try_exit() {
             Ok(exit) => exit?,
             Err(error) => return Some(infrastructure(Stage::Validate, "wait for the worker", &error)),
         };
-        if self.control().done.load(Ordering::Acquire) == expected {
+        if self.control().done.load(Ordering::Acquire) == self.rung {
             return None;
         }
         self.child = None;
@@ -349,25 +360,34 @@ impl Worker for CpuWorker {
         if self.prepared.is_none() {
             return Err(infrastructure(Stage::Validate, "launch", &"nothing was prepared"));
         }
-        if self.motion == Motion::Stopped {
-            // Waking up from a stop is not part of a launch.
-            self.ring(command::GREET, SETUP_LIMIT)?;
-        }
         let time = self.ring(command::RUN, Duration::from_millis(self.options.launch_limit.0))?;
         Ok(Picoseconds(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).saturating_mul(1000)))
     }
 
     fn read(&mut self, index: usize) -> Result<Vec<u8>, Failure> {
         let segment = self.segment(index)?;
-        self.pause();
         let bytes = self.shared.read(segment.offset(), segment.bytes);
         bytes.ok_or_else(|| {
             infrastructure(Stage::Validate, "read a buffer", &"it lies outside the shared file")
         })
     }
 
+    fn sample(&mut self, index: usize, elements: &[u64], width: u64) -> Result<Vec<u8>, Failure> {
+        let segment = self.segment(index)?;
+        let outside = || infrastructure(Stage::Validate, "sample a buffer", &"an element lies outside");
+        let mut sampled = Vec::new();
+        for element in elements {
+            let at =
+                element.checked_mul(width).and_then(|at| usize::try_from(at).ok()).ok_or_else(outside)?;
+            let width = usize::try_from(width).map_err(|_| outside())?;
+            let inside = at.checked_add(width).is_some_and(|end| end <= segment.bytes);
+            let bytes = inside.then(|| self.shared.read(segment.offset() + at, width)).flatten();
+            sampled.extend(bytes.ok_or_else(outside)?);
+        }
+        Ok(sampled)
+    }
+
     fn check_fences(&mut self) -> Result<(), Failure> {
-        self.pause();
         let Some((index, offset)) = self.broken_canary() else { return Ok(()) };
         let Some(prepared) = &self.prepared else { return Ok(()) };
         let Some(buffer) = prepared.evaluation.buffers.get(index).cloned() else { return Ok(()) };
@@ -379,52 +399,6 @@ impl Worker for CpuWorker {
 
     fn finish(mut self: Box<Self>) {
         self.end();
-    }
-}
-
-fn write_step(slot: &StepSlot, step: &ResolvedStep) {
-    match step {
-        ResolvedStep::Memset { buffer, byte } => {
-            slot.entry.store(FILL_STEP, Ordering::Relaxed);
-            slot.buffer.store(u32::try_from(*buffer).unwrap_or(u32::MAX), Ordering::Relaxed);
-            slot.byte.store(u32::from(*byte), Ordering::Relaxed);
-        }
-        ResolvedStep::Kernel {
-            entry,
-            name: _,
-            grid,
-            block,
-            shared_bytes,
-            arguments,
-            cooperative: _,
-            cluster: _,
-        } => {
-            slot.entry.store(u32::try_from(*entry).unwrap_or(FILL_STEP - 1), Ordering::Relaxed);
-            let three = |words: &[AtomicU32; 3], sizes: &[u64; 3]| {
-                for (word, size) in words.iter().zip(sizes) {
-                    word.store(u32::try_from(*size).unwrap_or(0), Ordering::Relaxed);
-                }
-            };
-            three(&slot.grid, grid);
-            three(&slot.block, block);
-            slot.shared_bytes.store(u32::try_from(*shared_bytes).unwrap_or(0), Ordering::Relaxed);
-            slot.argument_count.store(u32::try_from(arguments.len()).unwrap_or(0), Ordering::Relaxed);
-            for (place, argument) in slot.arguments.iter().zip(arguments) {
-                match argument {
-                    Argument::Buffer(index) => {
-                        place.buffer.store(u32::try_from(*index).unwrap_or(SCALAR - 1), Ordering::Relaxed);
-                    }
-                    Argument::Scalar(bytes) => {
-                        let mut word = [0u8; 8];
-                        for (to, from) in word.iter_mut().zip(bytes) {
-                            *to = *from;
-                        }
-                        place.buffer.store(SCALAR, Ordering::Relaxed);
-                        place.scalar.store(u64::from_le_bytes(word), Ordering::Relaxed);
-                    }
-                }
-            }
-        }
     }
 }
 

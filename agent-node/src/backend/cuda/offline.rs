@@ -2,7 +2,7 @@
 
 use super::compile::Compiler;
 use super::{default_cache, toolkit};
-use crate::backend::{CompileRequest, EntryPoint, Failure, Sources};
+use crate::backend::{CompileRequest, EntryPoint, Failure, Interrupt, Sources};
 use crate::sandbox::Confinement;
 use fleet_config::config::load;
 use fleet_config::domain::{
@@ -109,6 +109,7 @@ pub fn compile_offline(arguments: &OfflineArguments) -> Result<Vec<Row>, Offline
             limit: LIMIT,
             folder: folder.clone(),
             confinement: arguments.confinement,
+            interrupt: Interrupt::never(),
         };
         let made = compiler.compile(&request);
         let _ = fs::remove_dir_all(&folder);

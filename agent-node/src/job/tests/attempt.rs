@@ -49,10 +49,12 @@ fn the_reference_is_dead_before_the_candidate_starts_and_the_candidate_before_an
     world.run("good").unwrap();
     let events = world.events();
     assert!(place(&events, "kill reference good") < place(&events, "open good"));
-    // Validation opens the candidate once per case and draw, each after the last one's end.
+    // Validation opens the candidate once per case, each time after the last one's end; the task's own once.
     let validation = &events[..place(&events, "hold Alone")];
-    let opened = validation.iter().filter(|event| *event == "open good").count();
-    assert_eq!(opened, 4);
+    let count = |what: &str| validation.iter().filter(|event| *event == what).count();
+    assert_eq!((count("open good"), count("open reference good"), count("open baseline good")), (2, 1, 1));
+    let timing = &events[validation.len()..];
+    assert!(place(timing, "kill good") < place(timing, "open reference good"));
     let mut alive = 0;
     for event in validation {
         alive += i32::from(event == "open good") - i32::from(event == "kill good");
@@ -83,17 +85,48 @@ fn compiling_and_validating_share_the_machine_and_timing_has_it_alone() {
     world.run("good").unwrap();
     let holds: Vec<String> =
         world.events().into_iter().filter(|e| e.starts_with("hold") || e.starts_with("release")).collect();
-    let expected =
-        ["hold Shared", "release Shared", "hold Shared", "release Shared", "hold Alone", "release Alone"];
-    assert_eq!(holds, expected);
+    let expected = ["Shared", "Shared", "Shared", "Shared", "Alone", "Shared"]
+        .map(|hold| [format!("hold {hold}"), format!("release {hold}")])
+        .concat();
+    assert_eq!(holds, expected, "three compilations, one group of cases, one timed case and its verdict");
 }
 
 #[test]
 fn waiting_for_the_machine_is_queueing_however_the_stage_ends() {
     let times = World::new().record("good").stage_times;
-    assert_eq!((times.queue, times.compile), (Milliseconds(5 + 3 * 3), Milliseconds(0)));
+    assert_eq!((times.queue, times.compile), (Milliseconds(5 + 6 * 3), Milliseconds(0)));
     let times = World::new().record("syntax").stage_times;
-    assert_eq!((times.queue, times.compile), (Milliseconds(5 + 3), Milliseconds(0)));
+    assert_eq!((times.queue, times.compile), (Milliseconds(5 + 3 * 3), Milliseconds(0)));
+}
+
+#[test]
+fn a_machine_that_others_keep_is_waited_for_no_longer_than_the_lease_allows() {
+    let mut world = World::new();
+    world.disk = Disk::MachineTaken;
+    let result = world.record("good");
+    let outcome = &result.outcome;
+    assert_eq!(
+        (outcome.status, outcome.stage, outcome.blame),
+        (Status::Infrastructure, Stage::Time, Blame::Fleet)
+    );
+    assert_eq!(outcome.cause.as_ref().unwrap().code, "machine/crowded");
+    // 90 s of lease less the 60 s that running may still take.
+    assert!((30_000..31_000).contains(&result.stage_times.queue.0), "{}", result.stage_times.queue);
+}
+
+#[test]
+fn a_candidate_that_remembers_or_leaves_out_timed_launches_is_wrong() {
+    // Right in validation, where each case has two draws and the first launch of a process is remembered.
+    let mut world = World::new();
+    world.policy.draws = 1;
+    world.task.cases.remove(0);
+    for source in ["remembers", "skips"] {
+        let outcome = world.record(source).outcome;
+        let found = (outcome.status, outcome.stage, outcome.blame);
+        assert_eq!(found, (Status::WrongResult, Stage::Time, Blame::Candidate), "{source}: {outcome:?}");
+        let cause = outcome.cause.unwrap();
+        assert!(cause.mismatch.is_some() && cause.case.as_deref() == Some("wide"), "{cause:?}");
+    }
 }
 
 #[test]
