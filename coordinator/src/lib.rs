@@ -4,6 +4,7 @@
 //! ledger's writer), [`driver`] (the only event loop), [`transport`] (nodes over QUIC), [`desk`] (what people ask,
 //! checked), [`http`] (the API), [`cli`], and [`start`], which puts them together.
 
+pub mod address;
 pub mod cli;
 pub mod clock;
 pub mod commit;

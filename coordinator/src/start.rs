@@ -1,19 +1,20 @@
 //! Start and end of a coordinator: state, ledger, journal, scheduler, listeners, event loop, in this order.
 
+use crate::address;
 use crate::commit::{CommitThread, Definition, History, Parts as CommitParts};
 use crate::desk::catalog::Catalog;
 use crate::desk::{Desk, Facts};
 use crate::driver::watch::Watch;
-use crate::driver::{Driver, Parts as DriverParts};
+use crate::driver::{Driver, DriverError, Farewell, Parts as DriverParts};
 use crate::http;
-use crate::journal::Journal;
+use crate::journal::{Journal, NumberedFacts};
 use crate::scheduler::Scheduler;
 use crate::scheduler::fact::Fact;
-use crate::state::{Layout, State, io, write_private};
+use crate::state::{Layout, Part, State, io, write_private};
 use crate::stores::LedgerBlobs;
-use crate::transport::admit::{EnrolledNode, OpenInvite, Register, Standing};
-use crate::transport::{Listener, ListenerOptions, ServerIdentity, Stores};
-use fleet_config::domain::{LeafIndex, NodeId};
+use crate::transport::admit::{EnrolledNode, Register, Standing};
+use crate::transport::{Listener, ServerIdentity, Stores};
+use fleet_config::domain::LeafIndex;
 use fleet_config::identity::SecretKey;
 use fleet_config::refusal::Refusal;
 use ledger::blob::BlobStore;
@@ -21,11 +22,12 @@ use ledger::entry::predicate::Genesis;
 use ledger::entry::{FORMAT, Signers, Subject, check, seal};
 use ledger::index::Index;
 use ledger::log::{LogReader, LogSigner, LogWriter};
-use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tokio::net::UnixListener;
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 /// Requests, ledger events and transport events that wait for the loop: a few turns of it.
@@ -41,29 +43,33 @@ pub struct Options {
     pub advertise: Vec<String>,
 }
 
-/// Runs a coordinator until it is asked to stop.
+/// Runs a coordinator until it is asked to stop. Addresses come before anything is read or written, so that a port
+/// in use changes nothing.
 pub async fn run(options: Options) -> Result<(), Refusal> {
+    address::check_advertised(&options.advertise)?;
     let state = State::open(&options.state)?;
     let layout = state.layout();
     let operator = state.key("operator")?;
-    let opened = open_ledger(&layout, &state, &operator)?;
-    let (journal, facts, report) =
-        Journal::open(layout.folder()).map_err(|error| stop("journal", &layout, &error))?;
-    if let Some(torn) = &report.torn {
-        tracing::warn!(
-            ?torn,
-            "the journal ended in an unfinished write; it was cut off and kept beside the file"
-        );
-    }
+    let identity = ServerIdentity::open(&layout.keys())?;
+    let tls_key = identity.fingerprint();
+    let blobs = Arc::new(BlobStore::open(&layout.ledger()));
+    let (transport_sender, transport) = mpsc::channel(QUEUE);
+    let listener = address::listen(&options, &layout, identity, &stores(&blobs), &transport_sender)?;
+    let addresses = address::dialable(&options.advertise, listener.local_address())?;
+    let opened = open_ledger(&layout, &state, &operator, &blobs)?;
+    let (journal, facts) = open_journal(&layout)?;
     let register = register(&facts, &opened.history.signers);
-    let scheduler = Scheduler::replay(facts).map_err(|error| stop("journal", &layout, &error))?;
+    let scheduler = Scheduler::replay(facts).map_err(|error| Part::Journal.failed(&layout, &error))?;
     let names = opened.history.signers.nodes().map(|(id, node)| (*id, node.name.clone())).collect();
     let events = opened.history.events.clone();
     let catalog = Arc::new(catalog(&opened.history));
+    let socket = http::bind(&layout.socket())?;
     let (ledger_sender, ledger) = mpsc::channel(QUEUE);
     let (requests_sender, requests) = mpsc::channel(QUEUE);
-    let (transport_sender, transport) = mpsc::channel(QUEUE);
-    let Opened { log, blobs, index, history, origin, vkey, promises } = opened;
+    let Opened { log, index, history, origin, vkey, promises } = opened;
+    let facts =
+        Facts { origin: origin.clone(), vkey: vkey.clone(), addresses, tls_key, sealed: layout.sealed() };
+    announce(&layout, &facts)?;
     let parts = CommitParts {
         log,
         blobs: Arc::clone(&blobs),
@@ -74,9 +80,9 @@ pub async fn run(options: Options) -> Result<(), Refusal> {
         promises,
         events: ledger_sender,
     };
-    let (thread, commit) = CommitThread::start(parts).map_err(|error| stop("ledger", &layout, &error))?;
+    let (thread, commit) =
+        CommitThread::start(parts).map_err(|error| Part::Ledger.failed(&layout, &error))?;
     let watch = Arc::new(Watch::default());
-    let (listener, facts) = listen(&options, &layout, &blobs, transport_sender, &origin, &vkey)?;
     let desk = Arc::new(Desk {
         catalog: Arc::clone(&catalog),
         blobs: Arc::clone(&blobs),
@@ -86,6 +92,7 @@ pub async fn run(options: Options) -> Result<(), Refusal> {
         operator: state.key("operator")?,
         facts,
     });
+    let documents = catalog;
     let driver = DriverParts {
         scheduler,
         journal,
@@ -96,13 +103,12 @@ pub async fn run(options: Options) -> Result<(), Refusal> {
         names,
         origin,
         vkey,
-        documents: catalog,
+        documents,
         requests,
         ledger,
         transport,
     };
-    let running = Running { layout, listener, commit, thread };
-    running.until_stopped(desk, driver, events).await
+    Running { layout, listener, commit, thread }.until_stopped(desk, socket, driver, events).await
 }
 
 /// What must be ended in order.
@@ -117,27 +123,35 @@ impl Running {
     async fn until_stopped(
         self,
         desk: Arc<Desk>,
+        socket: UnixListener,
         driver: DriverParts,
         history: Vec<crate::scheduler::input::LedgerEvent>,
     ) -> Result<(), Refusal> {
         let cancel = CancellationToken::new();
-        let served = tokio::spawn(serve(Arc::clone(&desk), self.layout.socket(), cancel.clone()));
-        announce(&self.layout, &desk)?;
+        let served = tokio::spawn(serve(Arc::clone(&desk), socket, cancel.clone()));
         tokio::spawn(stop_on_signal(desk));
-        let ended = tokio::spawn(Driver::run(driver, history)).await;
+        let (ended, farewell) = match tokio::spawn(Driver::run(driver, history)).await {
+            Ok((ended, farewell)) => {
+                (ended.map_err(|error| loop_failed(&self.layout, error)), Some(farewell))
+            }
+            Err(error) => (Err(Part::Loop.failed(&self.layout, &error)), None),
+        };
         cancel.cancel();
-        let layout = self.layout.clone();
-        self.finish(served).await;
-        match ended {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(stop("coordinator", &layout, &error)),
-            Err(error) => Err(stop("coordinator", &layout, &error)),
-        }
+        ended.and(self.finish(served, farewell).await)
     }
 
-    /// Ends listeners and writer in the order that loses nothing: no new work, then the last integration.
-    async fn finish(self, served: tokio::task::JoinHandle<Result<(), Refusal>>) {
+    /// Ends listeners and writer in the order that loses nothing: no new work, then the last integration. Answers
+    /// with the refusal that ended the API, if one did.
+    async fn finish(
+        self,
+        served: JoinHandle<Result<(), Refusal>>,
+        farewell: Option<Farewell>,
+    ) -> Result<(), Refusal> {
+        let waving = farewell.map(|farewell| tokio::spawn(farewell.wave()));
         self.listener.shutdown().await;
+        if let Some(waving) = waving {
+            waving.abort();
+        }
         // Streams of watchers would keep the server for ever; its work is done.
         served.abort();
         if self.commit.stop().await.is_ok() {
@@ -145,13 +159,35 @@ impl Running {
         }
         let _gone = std::fs::remove_file(self.layout.running());
         let _gone_too = std::fs::remove_file(self.layout.socket());
+        // An aborted server has nothing to say.
+        served.await.unwrap_or(Ok(()))
     }
+}
+
+/// The refusal that the loop's error becomes: what the scheduler said, or what the journal's disk said.
+fn loop_failed(layout: &Layout, error: DriverError) -> Refusal {
+    match error {
+        DriverError::Halted(refusal) => refusal,
+        DriverError::Journal(error) => Part::Journal.failed(layout, &error),
+        error @ DriverError::Sequence { .. } => Part::Loop.failed(layout, &error),
+    }
+}
+
+fn open_journal(layout: &Layout) -> Result<(Journal, NumberedFacts), Refusal> {
+    let (journal, facts, report) =
+        Journal::open(layout.folder()).map_err(|error| Part::Journal.failed(layout, &error))?;
+    if let Some(torn) = &report.torn {
+        tracing::warn!(
+            ?torn,
+            "the journal ended in an unfinished write; it was cut off and kept beside the file"
+        );
+    }
+    Ok((journal, facts))
 }
 
 /// The ledger with its history.
 struct Opened {
     log: LogWriter,
-    blobs: Arc<BlobStore>,
     index: Index,
     history: History,
     origin: String,
@@ -159,20 +195,25 @@ struct Opened {
     promises: LogSigner,
 }
 
-fn open_ledger(layout: &Layout, state: &State, operator: &SecretKey) -> Result<Opened, Refusal> {
+fn open_ledger(
+    layout: &Layout,
+    state: &State,
+    operator: &SecretKey,
+    blobs: &BlobStore,
+) -> Result<Opened, Refusal> {
     let folder = layout.ledger();
     let key_id = operator.public().key_id().to_string();
     let origin = format!("muster.invalid/{}", &key_id[..16]);
     let signer = || {
         let seed = state.key("log")?.seed();
         LogSigner::new(&origin, ed25519_dalek::SigningKey::from_bytes(&seed))
-            .map_err(|error| stop("ledger", layout, &error))
+            .map_err(|error| Part::Ledger.failed(layout, &error))
     };
     let vkey = signer()?.verifier().to_string();
     let exists = folder.join("checkpoint").exists() || folder.join(".state/version").exists();
     let mut log = if exists {
         let (log, report) =
-            LogWriter::open(&folder, signer()?).map_err(|error| stop("ledger", layout, &error))?;
+            LogWriter::open(&folder, signer()?).map_err(|error| Part::Ledger.failed(layout, &error))?;
         if let Some(torn) = report.torn {
             tracing::warn!(
                 ?torn,
@@ -181,10 +222,9 @@ fn open_ledger(layout: &Layout, state: &State, operator: &SecretKey) -> Result<O
         }
         log
     } else {
-        LogWriter::create(&folder, signer()?).map_err(|error| stop("ledger", layout, &error))?
+        LogWriter::create(&folder, signer()?).map_err(|error| Part::Ledger.failed(layout, &error))?
     };
-    let blobs = Arc::new(BlobStore::open(&folder));
-    blobs.clear_temporaries().map_err(|error| stop("ledger", layout, &error))?;
+    blobs.clear_temporaries().map_err(|error| Part::Ledger.failed(layout, &error))?;
     if log.size() == 0 {
         let genesis = Genesis {
             format: FORMAT,
@@ -193,22 +233,23 @@ fn open_ledger(layout: &Layout, state: &State, operator: &SecretKey) -> Result<O
             created_on: crate::clock::wall_rfc3339(),
         };
         let sealed = seal(genesis, Subject::of_key("operator-key", &operator.public()), operator)
-            .map_err(|error| stop("ledger", layout, &error))?;
-        log.append_batch(&[sealed.bytes]).map_err(|error| stop("ledger", layout, &error))?;
+            .map_err(|error| Part::Ledger.failed(layout, &error))?;
+        log.append_batch(&[sealed.bytes]).map_err(|error| Part::Ledger.failed(layout, &error))?;
     }
-    log.integrate().map_err(|error| stop("ledger", layout, &error))?;
-    let history = read_history(&folder, &vkey, &blobs).map_err(|error| stop("ledger", layout, &error))?;
+    log.integrate().map_err(|error| Part::Ledger.failed(layout, &error))?;
+    let history =
+        read_history(&folder, &vkey, blobs).map_err(|error| Part::Ledger.failed(layout, error.as_ref()))?;
     for finding in &history.findings {
         tracing::error!(finding, "the ledger's history is damaged; run `muster ledger verify`");
     }
     write_private(&layout.keys().join("log.vkey"), vkey.as_bytes())
         .map_err(|error| io(&layout.keys().display().to_string(), &error))?;
-    let reader = reader(&folder, &vkey).map_err(|error| stop("ledger", layout, &error))?;
+    let reader = reader(&folder, &vkey).map_err(|error| Part::Ledger.failed(layout, error.as_ref()))?;
     let (index, opened) =
-        Index::open(&folder.join("index"), &reader).map_err(|error| stop("index", layout, &error))?;
+        Index::open(&folder.join("index"), &reader).map_err(|error| Part::Index.failed(layout, &error))?;
     tracing::info!(?opened, "index");
     let promises = signer()?;
-    Ok(Opened { log, blobs, index, history, origin, vkey, promises })
+    Ok(Opened { log, index, history, origin, vkey, promises })
 }
 
 fn reader(folder: &Path, vkey: &str) -> anyhow::Result<LogReader> {
@@ -241,72 +282,26 @@ fn catalog(history: &History) -> Catalog {
 fn register(facts: &[(u64, Fact)], signers: &Signers) -> Register {
     let mut register = Register::default();
     for (_, fact) in facts {
-        match fact {
-            Fact::InviteCreated(invite) => {
-                let open = OpenInvite {
-                    id: invite.id.0.clone(),
-                    expires_unix_ms: invite.expires_unix_ms,
-                    uses: invite.uses,
-                    used_by: BTreeSet::new(),
-                };
-                register.invites.insert(invite.secret_hash, open);
-            }
-            Fact::InviteConsumed { invite, key } => {
-                for open in register.invites.values_mut().filter(|open| open.id == invite.0) {
-                    open.used_by.insert(*key);
-                }
-            }
-            Fact::SubmissionAccepted(_)
-            | Fact::LeaseGranted(_)
-            | Fact::Cancelled(_)
-            | Fact::NodeDrained { .. }
-            | Fact::NodeUndrained { .. } => {}
-        }
+        register.note(fact);
     }
     let enrolled = signers.nodes().map(|(node, known)| {
-        (*node, EnrolledNode { node: *node, tls_key: known.tls_key, standing: Standing::Trusted })
+        let class = register.class_of(&known.invite).cloned();
+        let (node, tls_key) = (*node, known.tls_key);
+        (node, EnrolledNode { node, tls_key, standing: Standing::Trusted, class })
     });
-    register.nodes = enrolled.collect::<BTreeMap<NodeId, EnrolledNode>>();
+    register.nodes = enrolled.collect();
     register
 }
 
-fn listen(
-    options: &Options,
-    layout: &Layout,
-    blobs: &Arc<BlobStore>,
-    events: mpsc::Sender<crate::transport::TransportEvent>,
-    origin: &str,
-    vkey: &str,
-) -> Result<(Listener, Facts), Refusal> {
-    let identity = ServerIdentity::open(&layout.keys())?;
-    let tls_key = identity.fingerprint();
-    let stores = Stores {
+fn stores(blobs: &Arc<BlobStore>) -> Stores {
+    Stores {
         source: Arc::new(LedgerBlobs(Arc::clone(blobs))),
         sink: Arc::new(LedgerBlobs(Arc::clone(blobs))),
-    };
-    let listener = Listener::start(&ListenerOptions { address: options.listen, identity }, stores, events)
-        .map_err(|error| {
-            Refusal::new(
-                "coordinator/listen",
-                options.listen.to_string(),
-                error.to_string(),
-                "choose another address with --listen, or stop what uses this one",
-            )
-        })?;
-    let mut addresses = options.advertise.clone();
-    addresses.push(listener.local_address().to_string());
-    let facts = Facts {
-        origin: origin.to_owned(),
-        vkey: vkey.to_owned(),
-        addresses,
-        tls_key,
-        sealed: layout.sealed(),
-    };
-    Ok((listener, facts))
+    }
 }
 
-async fn serve(desk: Arc<Desk>, socket: PathBuf, cancel: CancellationToken) -> Result<(), Refusal> {
-    let served = http::serve(Arc::clone(&desk), &socket, cancel).await;
+async fn serve(desk: Arc<Desk>, socket: UnixListener, cancel: CancellationToken) -> Result<(), Refusal> {
+    let served = http::serve(Arc::clone(&desk), socket, cancel).await;
     if let Err(refusal) = &served {
         tracing::error!(%refusal, "the HTTP API ended");
         desk.stop();
@@ -315,16 +310,16 @@ async fn serve(desk: Arc<Desk>, socket: PathBuf, cancel: CancellationToken) -> R
 }
 
 /// Writes what other programs may want to know about the running coordinator.
-fn announce(layout: &Layout, desk: &Desk) -> Result<(), Refusal> {
+fn announce(layout: &Layout, facts: &Facts) -> Result<(), Refusal> {
     let text = serde_json::json!({
         "process": std::process::id(),
-        "listening": desk.facts.addresses,
-        "origin": desk.facts.origin,
-        "vkey": desk.facts.vkey,
+        "listening": facts.addresses,
+        "origin": facts.origin,
+        "vkey": facts.vkey,
     });
     write_private(&layout.running(), text.to_string().as_bytes())
         .map_err(|error| io(&layout.running().display().to_string(), &error))?;
-    tracing::info!(listening = ?desk.facts.addresses, origin = desk.facts.origin, "coordinator is ready");
+    tracing::info!(listening = ?facts.addresses, origin = facts.origin, "coordinator is ready");
     Ok(())
 }
 
@@ -340,20 +335,4 @@ async fn stop_on_signal(desk: Arc<Desk>) {
         _ = interrupt.recv() => {}
     }
     desk.stop();
-}
-
-/// A refusal to start or to go on.
-fn stop(room: &'static str, layout: &Layout, error: &dyn std::fmt::Display) -> Refusal {
-    let code = match room {
-        "journal" => "state/journal",
-        "ledger" => "state/ledger",
-        "index" => "state/index",
-        _ => "coordinator/ended",
-    };
-    Refusal::new(
-        code,
-        layout.folder().display().to_string(),
-        error.to_string(),
-        "nothing was changed; read the message, run `muster ledger verify`, or restore the folder from a backup",
-    )
 }

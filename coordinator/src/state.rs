@@ -3,7 +3,8 @@
 //! ```text
 //! <state>/version        format of this folder
 //! <state>/lock           held by the coordinator that runs on it
-//! <state>/keys/          operator, log, tls.key.der, tls.cert.der (0600)
+//! <state>/keys/          operator, log, tls.key.der (0600), log.vkey
+//! <state>/port           UDP port of the last start, taken again when --listen names port 0
 //! <state>/journal        durable facts
 //! <state>/ledger/        the ledger
 //! <state>/sealed/        holdout sections (0600), never blobs
@@ -61,6 +62,9 @@ impl Layout {
     }
     pub fn running(&self) -> PathBuf {
         self.folder.join("coordinator.json")
+    }
+    pub fn port(&self) -> PathBuf {
+        self.folder.join("port")
     }
     pub fn log(&self) -> PathBuf {
         self.folder.join("coordinator.log")
@@ -219,20 +223,81 @@ fn make_folder(path: &Path) -> std::io::Result<()> {
 
 /// The refusal that an I/O error on `place` becomes.
 pub fn io(place: &str, error: &std::io::Error) -> Refusal {
+    surroundings(place, error).unwrap_or_else(|| {
+        Refusal::new("state/io", place, error.to_string(), "check the folder and its file system")
+    })
+}
+
+/// The refusal of an error that lies in the file system and not in what is stored on it.
+fn surroundings(place: &str, error: &std::io::Error) -> Option<Refusal> {
     match error.kind() {
-        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => Refusal::new(
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => Some(Refusal::new(
             "state/not-writable",
             place,
             error.to_string(),
             "name a folder that this user may write with --state, or mount it writable",
-        ),
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Refusal::new(
+        )),
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Some(Refusal::new(
             "state/disk-full",
             place,
             error.to_string(),
-            "free space on this file system, then start again",
-        ),
-        _ => Refusal::new("state/io", place, error.to_string(), "check the folder and its file system"),
+            "free space on this file system, then start again; nothing that was acknowledged is lost",
+        )),
+        _ => None,
+    }
+}
+
+/// A part of the state folder that can fail as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    Journal,
+    Ledger,
+    Index,
+    /// The running coordinator, after everything was read.
+    Loop,
+}
+
+impl Part {
+    /// The refusal that an error of this part becomes. What the file system says comes first: a full disk is no
+    /// damage.
+    pub fn failed(self, layout: &Layout, error: &(dyn std::error::Error + 'static)) -> Refusal {
+        let chain = || std::iter::successors(Some(error), |error| error.source());
+        let mut causes: Vec<String> = Vec::new();
+        for cause in chain().map(ToString::to_string) {
+            if causes.last().is_none_or(|before| !before.contains(&cause)) {
+                causes.push(cause);
+            }
+        }
+        let cause = causes.join(": ");
+        let place = match self {
+            Self::Journal => layout.journal(),
+            Self::Ledger => layout.ledger(),
+            Self::Index => layout.ledger().join("index"),
+            Self::Loop => layout.folder().to_owned(),
+        };
+        let place = place.display().to_string();
+        let io_error = chain().find_map(|error| error.downcast_ref::<std::io::Error>());
+        if let Some(refusal) = io_error.and_then(|error| surroundings(&place, error)) {
+            return Refusal { cause, ..refusal };
+        }
+        let (code, next) = match self {
+            Self::Journal => (
+                "state/journal",
+                "nothing was repaired; restore the state folder from a backup, or find out what wrote to this file",
+            ),
+            Self::Ledger => (
+                "state/ledger",
+                "nothing was repaired; run `muster ledger verify` to see what is damaged, then restore it from a backup",
+            ),
+            Self::Index => {
+                ("state/index", "remove this folder; the next start builds it again from the ledger")
+            }
+            Self::Loop => (
+                "coordinator/ended",
+                "what was acknowledged is safe; correct the cause and start the coordinator again",
+            ),
+        };
+        Refusal::new(code, place, cause, next)
     }
 }
 
@@ -256,6 +321,29 @@ mod tests {
         assert_eq!(State::open(folder.path()).unwrap_err().code, "state/not-a-state-folder");
         std::fs::write(folder.path().join("version"), "muster-state/9\n").unwrap();
         assert_eq!(State::open(folder.path()).unwrap_err().code, "state/version");
+    }
+
+    #[test]
+    fn a_full_disk_is_told_from_damage_wherever_it_shows() {
+        let layout = Layout::of("/state");
+        let full = || std::io::Error::from(ErrorKind::StorageFull);
+        let append = crate::journal::AppendError::Io { path: layout.journal(), source: full() };
+        let refusal = Part::Journal.failed(&layout, &append);
+        assert_eq!((refusal.code.as_ref(), refusal.place.as_str()), ("state/disk-full", "/state/journal"));
+        assert!(refusal.next.contains("free space") && !refusal.cause.is_empty(), "{refusal}");
+        let disk = ledger::disk::DiskError::at(ledger::disk::DiskAction::Write, Path::new("x"))(full());
+        assert_eq!(Part::Ledger.failed(&layout, &ledger::log::OpenError::from(disk)).code, "state/disk-full");
+        let read_only = std::io::Error::from(ErrorKind::ReadOnlyFilesystem);
+        assert_eq!(Part::Loop.failed(&layout, &read_only).code, "state/not-writable");
+        let damage = std::io::Error::from(ErrorKind::InvalidData);
+        for (part, code) in [
+            (Part::Journal, "state/journal"),
+            (Part::Ledger, "state/ledger"),
+            (Part::Index, "state/index"),
+            (Part::Loop, "coordinator/ended"),
+        ] {
+            assert_eq!(part.failed(&layout, &damage).code, code);
+        }
     }
 
     #[test]

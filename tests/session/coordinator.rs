@@ -93,8 +93,13 @@ impl Coordinator {
             id: InviteId([tag; 8]),
             addresses: vec![self.address.to_string()],
         };
-        let open =
-            OpenInvite { id: invite.id.to_string(), expires_unix_ms, uses: 1, used_by: BTreeSet::new() };
+        let open = OpenInvite {
+            id: invite.id.to_string(),
+            expires_unix_ms,
+            uses: 1,
+            used_by: BTreeSet::new(),
+            class: None,
+        };
         self.register.lock().unwrap().invites.insert(invite.secret_hash(), open);
         invite
     }
@@ -206,7 +211,9 @@ fn decide(
             let invite = register.invites.values_mut().find(|invite| invite.id == enrolment.invite).unwrap();
             invite.used_by.insert(enrolment.key);
             let (node, tls_key) = (enrolment.node, enrolment.tls_key);
-            register.nodes.insert(node, EnrolledNode { node, tls_key, standing: Standing::Trusted });
+            register
+                .nodes
+                .insert(node, EnrolledNode { node, tls_key, standing: Standing::Trusted, class: None });
             node
         }
         Admission::Refused(goodbye) => return Err(goodbye),

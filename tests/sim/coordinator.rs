@@ -185,7 +185,8 @@ impl World {
             }
             Effect::Disconnect { node, session, refusal: _ } => self.break_session(node, session),
             Effect::Reply { request, reply } => self.on_reply(request, reply),
-            Effect::Publish(_) => {}
+            // Simulated nodes do as they are leased; the wish is told to people's nodes alone.
+            Effect::Publish(_) | Effect::Intake { .. } => {}
             Effect::Halt { refusal } => panic!("halted: {refusal}"),
         }
     }

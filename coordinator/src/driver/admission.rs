@@ -57,25 +57,15 @@ impl Driver {
 
     /// The invite's use is journalled, or it was refused.
     pub(super) fn on_invite_answer(&mut self, pending: Box<Pending>, reply: Reply) {
-        let class = match reply {
-            Reply::InviteConsumed { class } => class,
+        match reply {
+            // Admission has compared the class with the devices before the use was asked for.
+            Reply::InviteConsumed { class: _ } => {}
             Reply::Refused(refusal) => return drop(pending.reply.send(Err(goodbye(refusal)))),
             Reply::Accepted { .. }
             | Reply::AlreadyAccepted { .. }
             | Reply::Cancelled { .. }
             | Reply::Drained { .. }
             | Reply::InviteCreated => return tracing::error!(?reply, "not an answer to an invite"),
-        };
-        if let Some(class) = class
-            && !pending.enrolment.devices.iter().all(|device| class.matches(device))
-        {
-            let refusal = Refusal::new(
-                "join/invite-class",
-                "devices",
-                format!("this invite is for devices of the class {class}"),
-                "offer only such devices, or ask for another invite",
-            );
-            return drop(pending.reply.send(Err(goodbye(refusal))));
         }
         let enrolment = &pending.enrolment;
         let entry = NodeEnrol {
@@ -101,9 +91,11 @@ impl Driver {
             let goodbye = Goodbye { retry: true, ..goodbye(refusal) };
             return drop(reply.send(Err(goodbye)));
         }
-        let Enrolment { node, signing_key: _, tls_key, name, invite: _, key: _, devices: _ } = enrolment;
+        let Enrolment { node, signing_key: _, tls_key, name, invite: _, key: _, devices: _, class } =
+            enrolment;
         self.names.insert(node, name);
-        self.register.nodes.insert(node, EnrolledNode { node, tls_key, standing: Standing::Trusted });
+        let standing = Standing::Trusted;
+        self.register.nodes.insert(node, EnrolledNode { node, tls_key, standing, class });
         drop(reply.send(Ok(self.welcome(node))));
     }
 

@@ -40,6 +40,9 @@ const TURN_MAX: usize = 1_024;
 /// How often nodes are asked to show a sign of life.
 pub const HEARTBEAT: Duration = Duration::from_secs(2);
 
+/// How often nodes are told a new checkpoint, at most.
+const CHECKPOINT_EVERY: Duration = Duration::from_secs(1);
+
 /// What the loop is made of.
 #[derive(Debug)]
 pub struct Parts {
@@ -82,7 +85,27 @@ pub struct Driver {
     overflow: VecDeque<CommitRequest>,
     /// Work of tasks that were started for the loop and report back to it.
     internal: mpsc::Sender<Internal>,
+    /// The newest checkpoint, and when it may be told next.
+    checkpoints: tokio::sync::watch::Receiver<String>,
+    checkpoint_due: Duration,
     stop: bool,
+}
+
+/// What outlives the loop until the transport has said goodbye to every node: a session whose handle is dropped
+/// ends without one.
+#[derive(Debug)]
+pub struct Farewell {
+    sessions: BTreeMap<NodeId, Session>,
+    transport: mpsc::Receiver<TransportEvent>,
+}
+
+impl Farewell {
+    /// Takes the last words of the sessions until none is left. Questions among them get no answer, which tells a
+    /// node to come again later.
+    pub async fn wave(mut self) {
+        while self.transport.recv().await.is_some() {}
+        drop(self.sessions);
+    }
 }
 
 /// One admitted connection.

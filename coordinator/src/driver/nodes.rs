@@ -3,10 +3,10 @@
 use super::{Driver, Internal, Session};
 use crate::commit::IncomingReport;
 use crate::scheduler::input::{HeldAttempt, Input, SessionId, Stop};
-use crate::transport::admit::parse_devices;
-use crate::transport::{AssignmentEvent, ConnectionId, TransportEvent};
+use crate::transport::admit::{goodbye, parse_devices};
+use crate::transport::{AssignmentEvent, ConnectionId, NodeCommand, TransportEvent};
 use fleet_config::domain::{CellId, DeviceId, Fence, NodeId, Stage};
-use fleet_config::wire::v1::{RecordVerdict, Recorded, Report, Running};
+use fleet_config::wire::v1::{Device, RecordVerdict, Recorded, Report, Running};
 use std::collections::BTreeSet;
 use tokio::sync::oneshot;
 
@@ -19,6 +19,11 @@ impl Driver {
                 let Ok(devices) = parse_devices(&hello.devices) else { return };
                 let id = SessionId(connection.id().0);
                 self.names.insert(node, hello.name.clone());
+                let note = self.checkpoints.borrow().clone();
+                if !note.is_empty() {
+                    // A connection that is gone already needs no checkpoint.
+                    let _gone = connection.send(NodeCommand::Checkpoint { note });
+                }
                 self.sessions.insert(node, Session { connection, id, stopping: BTreeSet::new() });
                 inputs.push(Input::NodeHello { node, session: id, devices, held: held(&hello.running) });
             }
@@ -28,9 +33,7 @@ impl Driver {
                 self.settle_stopping(node, session, &heartbeat.running, inputs);
             }
             TransportEvent::Capacity { node, connection, capacity } => {
-                // A changed set of devices is told as a new hello, with what the sessions knows to run.
-                tracing::info!(node = %self.name_of(node), devices = capacity.devices.len(), connection = connection.0,
-                    "devices changed; they are taken over when the node connects again");
+                self.on_capacity(node, SessionId(connection.0), &capacity.devices, inputs);
             }
             TransportEvent::Answer { node, connection, cell, fence, answer } => {
                 self.on_answer(node, SessionId(connection.0), cell, fence, answer, inputs);
@@ -56,6 +59,23 @@ impl Driver {
             Internal::Reported { node, connection, cell, fence, how } => {
                 let session = SessionId(connection.0);
                 inputs.push(Input::AttemptStopped { node, session, cell, fence, how });
+            }
+        }
+    }
+
+    /// The node offers other devices now. What it may not offer ends the connection.
+    fn on_capacity(&mut self, node: NodeId, session: SessionId, devices: &[Device], inputs: &mut Vec<Input>) {
+        let parsed = parse_devices(devices);
+        let checked =
+            parsed.and_then(|devices| self.register.check_devices(node, &devices).map(|()| devices));
+        match checked {
+            Ok(devices) => inputs.push(Input::DevicesChanged { node, session, devices }),
+            Err(refusal) => {
+                tracing::warn!(node = %self.name_of(node), %refusal, "devices refused");
+                if let Some(known) = self.sessions.get(&node).filter(|known| known.id == session) {
+                    // A connection that is gone already needs no goodbye.
+                    let _gone = known.connection.send(NodeCommand::Goodbye(goodbye(refusal)));
+                }
             }
         }
     }

@@ -1,17 +1,16 @@
 //! Performs effects of the scheduler: writer, nodes, replies, watchers.
 
 use super::watch::WatchEvent;
-use super::{Driver, DriverError, Waiting};
+use super::{CHECKPOINT_EVERY, Driver, DriverError, Waiting};
 use crate::commit::CommitRequest;
 use crate::scheduler::effect::{Effect, Ending, Event, Grant, Reply};
-use crate::scheduler::fact::Fact;
-use crate::scheduler::input::{RequestId, SessionId};
+use crate::scheduler::input::{DrainIntent, RequestId, SessionId};
 use crate::stores::reference;
 use crate::transport::NodeCommand;
-use crate::transport::admit::{OpenInvite, goodbye};
+use crate::transport::admit::goodbye;
 use fleet_config::domain::{BlobRef, CellId, Digest, Fence, NodeId, Seed, SubmissionId};
 use fleet_config::wire::v1::{Assign, Blob};
-use std::collections::BTreeSet;
+use std::time::Duration;
 
 impl Driver {
     /// Performs one effect; facts are durable already.
@@ -27,6 +26,16 @@ impl Driver {
             }
             Effect::Assign { session, grant } => self.assign(session, &grant),
             Effect::CancelOnNode { node, session, cell, fence } => self.cancel(node, session, cell, fence),
+            Effect::Intake { node, session, intent } => {
+                let command = match intent {
+                    DrainIntent::Drain => NodeCommand::Drain,
+                    DrainIntent::Resume => NodeCommand::Undrain,
+                };
+                if let Some(known) = self.sessions.get(&node).filter(|known| known.id == session) {
+                    // A connection that is gone is followed by a hello, after which it is said again.
+                    let _gone = known.connection.send(command);
+                }
+            }
             Effect::Disconnect { node, session, refusal } => {
                 if let Some(known) = self.sessions.get(&node).filter(|known| known.id == session) {
                     // A connection that is gone already needs no goodbye.
@@ -47,31 +56,6 @@ impl Driver {
                 self.overflow.push_front(*back);
                 return;
             }
-        }
-    }
-
-    /// Keeps what admission needs to know of facts.
-    pub(super) fn note_fact(&mut self, fact: &Fact) {
-        match fact {
-            Fact::InviteCreated(invite) => {
-                let open = OpenInvite {
-                    id: invite.id.0.clone(),
-                    expires_unix_ms: invite.expires_unix_ms,
-                    uses: invite.uses,
-                    used_by: BTreeSet::new(),
-                };
-                self.register.invites.insert(invite.secret_hash, open);
-            }
-            Fact::InviteConsumed { invite, key } => {
-                for open in self.register.invites.values_mut().filter(|open| open.id == invite.0) {
-                    open.used_by.insert(*key);
-                }
-            }
-            Fact::SubmissionAccepted(_)
-            | Fact::LeaseGranted(_)
-            | Fact::Cancelled(_)
-            | Fact::NodeDrained { .. }
-            | Fact::NodeUndrained { .. } => {}
         }
     }
 
@@ -158,6 +142,20 @@ impl Driver {
             }
         };
         self.watch.publish(submission, event);
+    }
+
+    /// Tells every node the newest checkpoint, at most once in [`CHECKPOINT_EVERY`]: kept by many, it dates what
+    /// the ledger held.
+    pub(super) fn tell_checkpoint(&mut self, now: Duration) {
+        if now < self.checkpoint_due || !self.checkpoints.has_changed().unwrap_or(false) {
+            return;
+        }
+        self.checkpoint_due = now + CHECKPOINT_EVERY;
+        let note = self.checkpoints.borrow_and_update().clone();
+        for session in self.sessions.values() {
+            // A connection that is gone gets it with its next hello.
+            let _gone = session.connection.send(NodeCommand::Checkpoint { note: note.clone() });
+        }
     }
 
     /// The name of a node for people.

@@ -1,6 +1,6 @@
 //! One turn of the loop after another: wait, take a batch, step, make facts durable, perform.
 
-use super::{Driver, DriverError, Internal, Parts, TURN_MAX};
+use super::{Driver, DriverError, Farewell, Internal, Parts, TURN_MAX};
 use crate::clock::Clock;
 use crate::driver::request::Request;
 use crate::scheduler::effect::Effect;
@@ -27,12 +27,46 @@ enum Happening {
     Closed,
 }
 
+/// Where happenings come from; the ledger first, so that its writer never waits long.
+struct Channels {
+    ledger: mpsc::Receiver<LedgerEvent>,
+    inbox: mpsc::Receiver<Internal>,
+    transport: mpsc::Receiver<TransportEvent>,
+    requests: mpsc::Receiver<Request>,
+}
+
+impl Channels {
+    /// The next happening, or nothing after `wake`.
+    async fn wait(&mut self, wake: Duration) -> Happening {
+        tokio::select! {
+            biased;
+            event = self.ledger.recv() => event.map_or(Happening::Closed, Happening::Ledger),
+            event = self.inbox.recv() => event.map_or(Happening::Closed, Happening::Internal),
+            event = self.transport.recv() => event.map_or(Happening::Closed, Happening::Transport),
+            event = self.requests.recv() => event.map_or(Happening::Closed, Happening::Request),
+            () = tokio::time::sleep(wake) => Happening::Nothing,
+        }
+    }
+
+    /// What has happened already.
+    fn next(&mut self) -> Option<Happening> {
+        let next = self.ledger.try_recv().map(Happening::Ledger).ok();
+        let next = next.or_else(|| self.inbox.try_recv().map(Happening::Internal).ok());
+        let next = next.or_else(|| self.transport.try_recv().map(Happening::Transport).ok());
+        next.or_else(|| self.requests.try_recv().map(Happening::Request).ok())
+    }
+}
+
 impl Driver {
-    /// Runs until asked to stop. Returns the error that makes going on impossible.
-    pub async fn run(parts: Parts, history: Vec<LedgerEvent>) -> Result<(), DriverError> {
-        let (internal, mut inbox) = mpsc::channel(INTERNAL_QUEUE);
-        let (mut requests, mut ledger, mut transport) = (parts.requests, parts.ledger, parts.transport);
+    /// Runs until asked to stop, on a runtime of several threads. Returns the error that makes going on impossible,
+    /// and what must live on until the nodes are told.
+    pub async fn run(parts: Parts, history: Vec<LedgerEvent>) -> (Result<(), DriverError>, Farewell) {
+        let (internal, inbox) = mpsc::channel(INTERNAL_QUEUE);
+        let mut channels =
+            Channels { requests: parts.requests, ledger: parts.ledger, transport: parts.transport, inbox };
         let mut driver = Driver {
+            checkpoints: parts.commit.checkpoints(),
+            checkpoint_due: Duration::ZERO,
             scheduler: parts.scheduler,
             journal: parts.journal,
             commit: parts.commit,
@@ -50,33 +84,32 @@ impl Driver {
             internal,
             stop: false,
         };
+        let ended = driver.turn_after_turn(&mut channels, history).await;
+        (ended, Farewell { sessions: driver.sessions, transport: channels.transport })
+    }
+
+    async fn turn_after_turn(
+        &mut self,
+        channels: &mut Channels,
+        history: Vec<LedgerEvent>,
+    ) -> Result<(), DriverError> {
         let clock = Clock::start();
-        driver.recover(&clock, history)?;
-        while !driver.stop {
+        self.recover(&clock, history)?;
+        while !self.stop {
             let wake =
-                driver.scheduler.next_wake().map_or(IDLE, |due| due.saturating_sub(clock.now()).min(IDLE));
-            let first = tokio::select! {
-                biased;
-                event = ledger.recv() => event.map_or(Happening::Closed, Happening::Ledger),
-                event = inbox.recv() => event.map_or(Happening::Closed, Happening::Internal),
-                event = transport.recv() => event.map_or(Happening::Closed, Happening::Transport),
-                event = requests.recv() => event.map_or(Happening::Closed, Happening::Request),
-                () = tokio::time::sleep(wake) => Happening::Nothing,
-            };
+                self.scheduler.next_wake().map_or(IDLE, |due| due.saturating_sub(clock.now()).min(IDLE));
+            let first = channels.wait(wake).await;
             let mut inputs = Vec::new();
-            driver.take(first, &mut inputs);
+            self.take(first, &mut inputs);
             for _ in 0..TURN_MAX {
-                let next = ledger.try_recv().map(Happening::Ledger).ok();
-                let next = next.or_else(|| inbox.try_recv().map(Happening::Internal).ok());
-                let next = next.or_else(|| transport.try_recv().map(Happening::Transport).ok());
-                let next = next.or_else(|| requests.try_recv().map(Happening::Request).ok());
-                match next {
-                    Some(happening) => driver.take(happening, &mut inputs),
+                match channels.next() {
+                    Some(happening) => self.take(happening, &mut inputs),
                     None => break,
                 }
             }
             inputs.push(Input::Tick);
-            driver.turn(&clock, inputs)?;
+            self.turn(&clock, inputs)?;
+            self.tell_checkpoint(clock.now());
         }
         Ok(())
     }
@@ -121,9 +154,12 @@ impl Driver {
         {
             return Err(DriverError::Sequence { expected: self.journal.next_sequence(), found: *first });
         }
-        self.journal.append_batch(&facts)?;
+        if !facts.is_empty() {
+            // The sync blocks: other tasks of this worker go on elsewhere meanwhile.
+            tokio::task::block_in_place(|| self.journal.append_batch(&facts))?;
+        }
         for (_, fact) in &facts {
-            self.note_fact(fact);
+            self.register.note(fact);
         }
         for effect in rest {
             self.perform(effect)?;

@@ -24,4 +24,4 @@ mod serve;
 mod submissions;
 mod tasks;
 
-pub use serve::{router, serve};
+pub use serve::{bind, router, serve};

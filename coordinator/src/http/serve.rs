@@ -36,10 +36,21 @@ pub fn router(desk: Arc<Desk>) -> Router {
         .with_state(desk)
 }
 
-/// Serves the API on `socket` (0600) until `stop` is cancelled. The state folder's lock makes sure that no other
-/// coordinator owns a socket found there, so a left-over one is replaced.
-pub async fn serve(desk: Arc<Desk>, socket: &Path, stop: CancellationToken) -> Result<(), Refusal> {
+/// Longest path of a Unix socket (`sun_path` in unix(7), less the zero byte at its end).
+const SOCKET_PATH_MAX: usize = 107;
+
+/// Listens on `socket` (0600). The state folder's lock makes sure that no other coordinator owns a socket found
+/// there, so a left-over one is replaced.
+pub fn bind(socket: &Path) -> Result<UnixListener, Refusal> {
     let place = socket.display().to_string();
+    if socket.as_os_str().len() > SOCKET_PATH_MAX {
+        return Err(Refusal::new(
+            "state/path-too-long",
+            place,
+            format!("the path of a socket has at most {SOCKET_PATH_MAX} bytes"),
+            "name a state folder with a shorter path",
+        ));
+    }
     match std::fs::remove_file(socket) {
         Ok(()) => {}
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
@@ -49,6 +60,11 @@ pub async fn serve(desk: Arc<Desk>, socket: &Path, stop: CancellationToken) -> R
     let listener = UnixListener::bind(socket).map_err(|error| io(&place, &error))?;
     std::fs::set_permissions(socket, std::fs::Permissions::from_mode(0o600))
         .map_err(|error| io(&place, &error))?;
+    Ok(listener)
+}
+
+/// Serves the API until `stop` is cancelled.
+pub async fn serve(desk: Arc<Desk>, listener: UnixListener, stop: CancellationToken) -> Result<(), Refusal> {
     let served = axum::serve(listener, router(desk)).with_graceful_shutdown(stop.cancelled_owned());
-    served.await.map_err(|error| io(&place, &error))
+    served.await.map_err(|error| io("api.sock", &error))
 }

@@ -4,7 +4,7 @@
 //! durable. Performing all `Persist`s of a step first, in order and with one sync, is always right.
 
 use super::fact::{Fact, Terms};
-use super::input::{EndReason, RequestId, SessionId};
+use super::input::{DrainIntent, EndReason, RequestId, SessionId};
 use fleet_config::domain::{
     CandidateId, CellId, DeviceClass, DeviceId, Fence, LeafIndex, Milliseconds, NodeId, Nonce, PolicyId,
     Seed, Stage, Status, SubmissionId, TaskId,
@@ -31,6 +31,8 @@ pub enum Effect {
     Assign { session: SessionId, grant: Grant },
     /// Tell the node to stop an attempt; it answers `AttemptStopped` even if it never saw it. Repeats happen.
     CancelOnNode { node: NodeId, session: SessionId, cell: CellId, fence: Fence },
+    /// Tell the node whether it takes work. It forgets with its connection, so it is said again after each hello.
+    Intake { node: NodeId, session: SessionId, intent: DrainIntent },
     /// Close the session: what is still under way in it must not be delivered.
     Disconnect { node: NodeId, session: SessionId, refusal: Refusal },
     /// Answer a request.

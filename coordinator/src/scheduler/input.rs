@@ -58,6 +58,12 @@ pub enum Input {
         /// What the node runs, and what it finished without an acknowledgement (its outbox).
         held: Vec<HeldAttempt>,
     },
+    /// The node offers other devices than it said in its hello; what it runs goes on.
+    DevicesChanged {
+        node: NodeId,
+        session: SessionId,
+        devices: Vec<DeviceDescription>,
+    },
     /// A sign of life.
     Heartbeat {
         node: NodeId,

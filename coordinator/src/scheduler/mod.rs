@@ -131,6 +131,9 @@ impl Scheduler {
             Input::NodeHello { node, session, devices, held } => {
                 self.on_hello(now, node, session, devices, held, &mut out);
             }
+            Input::DevicesChanged { node, session, devices } => {
+                self.on_devices_changed(now, node, session, devices, &mut out);
+            }
             Input::Heartbeat { node, session } => self.on_heartbeat(now, node, session, &mut out),
             Input::NodeDisconnected { node, session } => self.on_disconnected(node, session),
             Input::Progress { node, session, cell, fence, stage } => {
@@ -185,6 +188,7 @@ fn refuse_while_recovering(input: Input, out: &mut Effects) {
             out.push(Effect::Reply { request, reply: Reply::Refused(refusal) });
         }
         Input::NodeHello { node, session, .. }
+        | Input::DevicesChanged { node, session, .. }
         | Input::Heartbeat { node, session }
         | Input::Progress { node, session, .. }
         | Input::AttemptStopped { node, session, .. } => {

@@ -2,7 +2,7 @@
 
 use super::Scheduler;
 use super::effect::{Effect, Effects, Event, LostReason};
-use super::input::{HeldAttempt, SessionId, Stop};
+use super::input::{DrainIntent, HeldAttempt, SessionId, Stop};
 use super::lease::{LeasePhase, Occupancy};
 use super::limits::{DEVICES_PER_NODE_MAX, HELD_PER_NODE_MAX, NODE_TIMEOUT, NODES_MAX};
 use super::node::{Drain, Node};
@@ -42,12 +42,36 @@ impl Scheduler {
         }
         let state = match node.drain {
             Drain::Open => NodeState::Ready,
-            Drain::Drained => NodeState::Draining,
+            Drain::Drained => {
+                out.push(Effect::Intake { node: id, session, intent: DrainIntent::Drain });
+                NodeState::Draining
+            }
         };
         self.set_node_state(id, state, out);
         self.withdraw_offers(id);
         self.offer(id, devices);
         self.reconcile(now, id, held, out);
+        self.refresh_node(id);
+    }
+
+    /// A device that is gone takes no more work; what runs on it goes on, and ends as every attempt does.
+    pub(super) fn on_devices_changed(
+        &mut self,
+        now: Duration,
+        id: NodeId,
+        session: SessionId,
+        devices: Vec<DeviceDescription>,
+        out: &mut Effects,
+    ) {
+        if !self.is_heard(now, id, session) {
+            return;
+        }
+        if let Err(refusal) = check_devices(id, &devices) {
+            out.push(Effect::Disconnect { node: id, session, refusal });
+            return;
+        }
+        self.withdraw_offers(id);
+        self.offer(id, devices);
         self.refresh_node(id);
     }
 
@@ -59,19 +83,11 @@ impl Scheduler {
         held: &[HeldAttempt],
     ) -> Result<(), Refusal> {
         let place = || format!("node {}", id.short());
-        if devices.len() > DEVICES_PER_NODE_MAX || held.len() > HELD_PER_NODE_MAX {
-            let cause = format!("{} devices and {} held attempts are too many", devices.len(), held.len());
-            return Err(Refusal::new(
-                "node/too-much",
-                place(),
-                cause,
-                "Split the machine into several nodes.",
-            ));
-        }
-        let names: BTreeSet<&DeviceId> = devices.iter().map(|device| &device.id).collect();
-        if names.len() != devices.len() {
-            let cause = "two devices have one name";
-            return Err(Refusal::new("node/device-twice", place(), cause, "Offer each device once."));
+        check_devices(id, devices)?;
+        if held.len() > HELD_PER_NODE_MAX {
+            let cause = format!("{} held attempts are too many", held.len());
+            let next = "Split the machine into several nodes.";
+            return Err(Refusal::new("node/too-much", place(), cause, next));
         }
         let Some(node) = self.nodes.get(&id) else {
             let lost = |node: &Node| node.state == NodeState::Lost && node.slots.is_empty();
@@ -273,4 +289,20 @@ impl Scheduler {
         }
         node.state = node.state.to(next);
     }
+}
+
+/// What no machine offers.
+fn check_devices(id: NodeId, devices: &[DeviceDescription]) -> Result<(), Refusal> {
+    let place = || format!("node {}", id.short());
+    if devices.len() > DEVICES_PER_NODE_MAX {
+        let cause = format!("{} devices are too many", devices.len());
+        let next = "Split the machine into several nodes.";
+        return Err(Refusal::new("node/too-much", place(), cause, next));
+    }
+    let names: BTreeSet<&DeviceId> = devices.iter().map(|device| &device.id).collect();
+    if names.len() != devices.len() {
+        let cause = "two devices have one name";
+        return Err(Refusal::new("node/device-twice", place(), cause, "Offer each device once."));
+    }
+    Ok(())
 }

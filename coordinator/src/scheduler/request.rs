@@ -184,6 +184,7 @@ impl Scheduler {
             DrainIntent::Resume => (Drain::Open, Fact::NodeUndrained { node: id }, NodeState::Ready),
         };
         let (changed, state, running) = (node.drain != wanted, node.state, node.leases().count());
+        let session = node.session;
         if changed {
             self.persist(fact, out);
             match state {
@@ -192,6 +193,9 @@ impl Scheduler {
                 NodeState::Joining | NodeState::Lost => {}
             }
             self.refresh_node(id);
+            if let Some(session) = session {
+                out.push(Effect::Intake { node: id, session, intent });
+            }
         }
         out.push(Effect::Reply { request, reply: Reply::Drained { running } });
     }

@@ -454,13 +454,18 @@ fn a_drained_node_finishes_and_takes_no_more_even_after_a_restart() {
     let request = bench.request();
     let effects = bench.step(Input::Drain { request, node: node(1), intent: DrainIntent::Drain });
     assert!(effects.contains(&Effect::Reply { request, reply: Reply::Drained { running: 1 } }));
+    let told = |number, intent| Effect::Intake { node: node(1), session: session(number), intent };
+    assert!(effects.contains(&told(1, DrainIntent::Drain)), "{effects:?}");
     let effects = bench.commit(&granted[0], Status::Ok, Blame::Nobody);
     assert_eq!(grants(&effects), []);
     assert_eq!(bench.obstacles(cells[1]), [Obstacle::Draining { devices: 1 }]);
     let (mut bench, _) = bench.restarted();
-    assert_eq!(grants(&bench.join(1)), []);
+    let joined = bench.join(1);
+    assert_eq!(grants(&joined), []);
+    assert!(joined.contains(&told(1, DrainIntent::Drain)), "a drain is said again on each connection");
     let effects = bench.step(Input::Drain { request, node: node(1), intent: DrainIntent::Resume });
     assert_eq!(grants(&effects).len(), 1);
+    assert!(effects.contains(&told(1, DrainIntent::Resume)), "{effects:?}");
     let unknown = bench.step(Input::Drain { request, node: node(7), intent: DrainIntent::Drain });
     assert_eq!(refusal(&unknown), "node/unknown");
 }
@@ -703,4 +708,29 @@ fn the_table_refuses_a_late_result_and_takes_that_of_the_next_attempt() {
     table.apply(&LedgerEvent::Ended { cell, reason, index });
     table.granted(&lease(8));
     assert_eq!(table.judge(&claim(8)), Judgement::Refuse(RefuseReason::CellClosed));
+}
+
+#[test]
+fn changed_devices_count_at_once_and_what_runs_goes_on() {
+    let mut bench = Bench::new();
+    bench.join(1);
+    let (cells, effects) = bench.submit(2, "a");
+    let (granted, _) = bench.record(&effects);
+    assert_eq!(granted.len(), 1, "one device, one lease");
+    let class = granted[0].class.to_string();
+    let changed = |devices| Input::DevicesChanged { node: node(1), session: session(1), devices };
+    let old = Input::DevicesChanged { node: node(1), session: session(0), devices: vec![] };
+    assert_eq!(bench.step(old), [], "words of another connection are ignored");
+    let more = bench.step(changed(vec![device("second", &class, 1 << 40)]));
+    let (second, _) = bench.record(&more);
+    assert_eq!(second.len(), 1, "the new device takes the cell that waited: {more:?}");
+    assert_eq!(second[0].device, DeviceId("second".to_owned()));
+    assert_eq!(losses(&more), [], "the attempt on the device that is gone goes on");
+    bench.commit(&granted[0], Status::Ok, Blame::Nobody);
+    assert!(matches!(bench.standing(granted[0].cell), Standing::Finished(_)));
+    let (_, effects) = bench.submit(1, "b");
+    assert_eq!(grants(&effects), [], "the device that is gone takes no more");
+    assert_eq!(cells.len(), 2);
+    let twice = bench.step(changed(vec![device("x", &class, 1), device("x", &class, 1)]));
+    assert_eq!(refusal(&twice), "node/device-twice");
 }

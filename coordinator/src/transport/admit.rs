@@ -8,12 +8,14 @@
 //! invite used by this very key pair ──► Enrol again (a retry, even after its expiry)
 //! one-use invite used by another key ──► join/invite-other-key
 //! every use taken ──► join/invite-used    past its time ──► join/invite-expired
+//! a device outside the invite's class ──► join/invite-class; of a node that is enrolled: join/device-class
 //! else ──► Enrol
 //! ```
 
 use super::event::PeerFacts;
+use crate::scheduler::fact::Fact;
 use fleet_config::domain::canonical;
-use fleet_config::domain::{DeviceDescription, Digest, NodeId, Sha256};
+use fleet_config::domain::{DeviceClass, DeviceDescription, Digest, NodeId, Sha256};
 use fleet_config::identity::PublicKey;
 use fleet_config::invite::secret_hash;
 use fleet_config::refusal::Refusal;
@@ -39,6 +41,8 @@ pub struct EnrolledNode {
     pub node: NodeId,
     pub tls_key: Sha256,
     pub standing: Standing,
+    /// Class of the invite that it joined by: its devices must belong to it for ever.
+    pub class: Option<DeviceClass>,
 }
 
 /// Whether an enrolled node may connect.
@@ -57,6 +61,8 @@ pub struct OpenInvite {
     pub uses: u32,
     /// The [`joining_key`]s that used it.
     pub used_by: BTreeSet<Digest>,
+    /// Devices of a node that joins by it must belong to this class.
+    pub class: Option<DeviceClass>,
 }
 
 /// What admission knows.
@@ -65,6 +71,45 @@ pub struct Register {
     pub nodes: BTreeMap<NodeId, EnrolledNode>,
     /// By the hash of the secret.
     pub invites: BTreeMap<Digest, OpenInvite>,
+}
+
+impl Register {
+    /// Keeps what admission needs to know of a fact.
+    pub fn note(&mut self, fact: &Fact) {
+        match fact {
+            Fact::InviteCreated(invite) => {
+                let open = OpenInvite {
+                    id: invite.id.0.clone(),
+                    expires_unix_ms: invite.expires_unix_ms,
+                    uses: invite.uses,
+                    used_by: BTreeSet::new(),
+                    class: invite.class.clone(),
+                };
+                self.invites.insert(invite.secret_hash, open);
+            }
+            Fact::InviteConsumed { invite, key } => {
+                for open in self.invites.values_mut().filter(|open| open.id == invite.0) {
+                    open.used_by.insert(*key);
+                }
+            }
+            Fact::SubmissionAccepted(_)
+            | Fact::LeaseGranted(_)
+            | Fact::Cancelled(_)
+            | Fact::NodeDrained { .. }
+            | Fact::NodeUndrained { .. } => {}
+        }
+    }
+
+    /// The class of the invite with this id.
+    pub fn class_of(&self, invite: &str) -> Option<&DeviceClass> {
+        self.invites.values().find(|open| open.id == invite)?.class.as_ref()
+    }
+
+    /// Whether an enrolled node may offer these devices.
+    pub fn check_devices(&self, node: NodeId, devices: &[DeviceDescription]) -> Result<(), Refusal> {
+        let class = self.nodes.get(&node).and_then(|enrolled| enrolled.class.as_ref());
+        check_class(class, devices, "join/device-class")
+    }
 }
 
 /// The decision.
@@ -91,6 +136,8 @@ pub struct Enrolment {
     /// The [`joining_key`] that the invite is bound to.
     pub key: Digest,
     pub devices: Vec<DeviceDescription>,
+    /// Class of the invite.
+    pub class: Option<DeviceClass>,
 }
 
 /// Names the pair of keys that uses an invite.
@@ -132,7 +179,9 @@ fn decide(
     }
     let node = signing_key.node_id();
     if let Some(enrolled) = register.nodes.get(&node) {
-        return known(enrolled, peer).map(|()| Admission::Known { node, devices });
+        known(enrolled, peer)?;
+        register.check_devices(node, &devices)?;
+        return Ok(Admission::Known { node, devices });
     }
     if register.nodes.values().any(|other| other.tls_key == peer.tls_key) {
         return Err(Refusal::new(
@@ -143,10 +192,36 @@ fn decide(
         ));
     }
     let key = joining_key(&hello.signing_key, peer.tls_key);
-    let invite = invited(hello, &key, register, now_unix_ms)?.id.clone();
-    let name = hello.name.clone();
-    let tls_key = peer.tls_key;
-    Ok(Admission::Enrol(Box::new(Enrolment { node, signing_key, tls_key, name, invite, key, devices })))
+    let open = invited(hello, &key, register, now_unix_ms)?;
+    // Before the use is journalled: a node that may not join burns no invite.
+    check_class(open.class.as_ref(), &devices, "join/invite-class")?;
+    Ok(Admission::Enrol(Box::new(Enrolment {
+        node,
+        signing_key,
+        tls_key: peer.tls_key,
+        name: hello.name.clone(),
+        invite: open.id.clone(),
+        key,
+        devices,
+        class: open.class.clone(),
+    })))
+}
+
+fn check_class(
+    class: Option<&DeviceClass>,
+    devices: &[DeviceDescription],
+    code: &'static str,
+) -> Result<(), Refusal> {
+    let Some(class) = class else { return Ok(()) };
+    match devices.iter().find(|device| !class.matches(device)) {
+        None => Ok(()),
+        Some(stranger) => Err(Refusal::new(
+            code,
+            format!("device {}", stranger.id.0.chars().take(80).collect::<String>()),
+            format!("the invite of this node is for devices of the class {class}"),
+            "offer only such devices, or join from a new state folder with another invite",
+        )),
+    }
 }
 
 fn known(enrolled: &EnrolledNode, peer: &PeerFacts) -> Result<(), Refusal> {

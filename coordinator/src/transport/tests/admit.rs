@@ -37,13 +37,13 @@ fn register(uses: u32, used_by: &[(u8, u8)]) -> Register {
         .iter()
         .map(|(signer, tls)| joining_key(&key(*signer).public().to_bytes(), Sha256([*tls; 32])))
         .collect();
-    let invite = OpenInvite { id: "i1".to_owned(), expires_unix_ms: NOW + 1, uses, used_by };
+    let invite = OpenInvite { id: "i1".to_owned(), expires_unix_ms: NOW + 1, uses, used_by, class: None };
     Register { nodes: BTreeMap::new(), invites: BTreeMap::from([(secret_hash(&SECRET), invite)]) }
 }
 
 fn enrolled(mut register: Register, signer: u8, tls: u8, standing: Standing) -> Register {
     let node = key(signer).public().node_id();
-    register.nodes.insert(node, EnrolledNode { node, tls_key: Sha256([tls; 32]), standing });
+    register.nodes.insert(node, EnrolledNode { node, tls_key: Sha256([tls; 32]), standing, class: None });
     register
 }
 
@@ -137,4 +137,38 @@ fn malformed_hellos_are_refused() {
     let bad = Device { id: "CPU-1".to_owned(), description: b"{}".to_vec() };
     check(Hello { devices: vec![bad.clone()], ..hello(1, 1) });
     check(Hello { devices: vec![bad; DEVICES_MAX + 1], ..hello(1, 1) });
+}
+
+fn cpu(id: &str, level: &str) -> Device {
+    let description = DeviceDescription {
+        id: fleet_config::domain::DeviceId(id.to_owned()),
+        kind: fleet_config::domain::DeviceKind::Cpu,
+        architecture: level.parse().unwrap(),
+        memory: 1,
+        identity: BTreeMap::new(),
+        configuration: BTreeMap::new(),
+        attributes: BTreeMap::new(),
+    };
+    Device { id: id.to_owned(), description: canonical::to_bytes(&description).unwrap() }
+}
+
+#[test]
+fn devices_outside_the_class_of_the_invite_are_refused_before_its_use_and_ever_after() {
+    let class: DeviceClass = "cpu:x86-64-v3".parse().unwrap();
+    let mut register = register(1, &[]);
+    register.invites.values_mut().for_each(|open| open.class = Some(class.clone()));
+    let with = |levels: &[&str]| {
+        let devices = levels.iter().enumerate().map(|(index, level)| cpu(&format!("CPU-{index}"), level));
+        Hello { devices: devices.collect(), ..hello(1, 1) }
+    };
+    refused(&with(&["cpu:x86-64-v2"]), &peer(1), &register, NOW, "join/invite-class");
+    refused(&with(&["cpu:x86-64-v3", "cpu:x86-64-v2"]), &peer(1), &register, NOW, "join/invite-class");
+    enrols(&with(&["cpu:x86-64-v3"]), &peer(1), &register, NOW);
+    let mut register = enrolled(register, 1, 1, Standing::Trusted);
+    register
+        .nodes
+        .values_mut()
+        .for_each(|node| node.class = register.invites.values().next().unwrap().class.clone());
+    refused(&with(&["cpu:x86-64-v2"]), &peer(1), &register, NOW, "join/device-class");
+    assert!(matches!(admit(&with(&["cpu:x86-64-v3"]), &peer(1), &register, NOW), Admission::Known { .. }));
 }
