@@ -20,7 +20,7 @@ struct Arguments {
     /// State folder; made if it does not exist
     #[arg(long, env = "MUSTER_STATE", value_name = "DIR")]
     state: PathBuf,
-    /// Address that nodes connect to over QUIC; port 0 picks a free one
+    /// Address that nodes connect to over QUIC; port 0 takes that of the last start, or a free one
     #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS")]
     listen: SocketAddr,
     /// Further addresses to write into invites, such as a public name

@@ -67,9 +67,13 @@ pub(super) enum Command {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  muster up --level cpu:x86-64-v2 --level cpu:x86-64-v3")]
 pub(super) struct UpArgs {
-    /// Address that nodes connect to over QUIC; port 0 picks a free one
+    /// Address that nodes connect to over QUIC; port 0 takes that of the last start, or a free one
     #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS")]
     pub listen: std::net::SocketAddr,
+    /// Further addresses to write into invites, such as a public name; needed by nodes elsewhere if the coordinator
+    /// listens on every address
+    #[arg(long, value_name = "HOST:PORT")]
+    pub advertise: Vec<String>,
     /// Level of the CPU device, one node each; the machine's best one when not given
     #[arg(long, value_name = "ARCHITECTURE")]
     pub level: Vec<String>,
@@ -128,7 +132,7 @@ pub(super) struct SubmitArgs {
     /// Candidate sources; NAME.toml beside NAME.cu may give author, licence and launch
     #[arg(required = true)]
     pub candidates: Vec<PathBuf>,
-    /// Device classes; every class of the fleet when not given
+    /// Device classes; every class of the fleet when not given, if all of them are CPUs or all are GPUs
     #[arg(long, value_delimiter = ',', value_name = "CLASS,…")]
     pub on: Vec<String>,
     /// Wait for the verdicts and show progress

@@ -7,6 +7,7 @@ mod args;
 mod client;
 mod command;
 mod output;
+mod process;
 mod reading;
 mod spawn;
 

@@ -2,13 +2,13 @@
 
 use crate::cli::args::UpArgs;
 use crate::cli::client::Client;
+use crate::cli::process::Process;
 use crate::cli::spawn;
 use crate::cli::{Context, Ending};
 use crate::driver::request::NodeView;
 use crate::http::body::{InviteBody, SummaryView, TextView};
 use crate::state::{Layout, io};
 use fleet_config::refusal::Refusal;
-use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -64,16 +64,18 @@ pub(crate) async fn up(context: &Context, args: &UpArgs) -> Result<Ending, Refus
 pub(crate) async fn down(context: &Context) -> Result<Ending, Refusal> {
     let nodes = node_folders(&context.state);
     for folder in &nodes {
-        if let Some(process) = read_process(folder) {
-            stop_process(process).await;
+        if let Some(process) = Process::read(&folder.join("pid"))
+            && process.terminate()
+        {
+            wait_until_gone(process).await;
         }
         // A file that is gone already is what we want.
         let _gone = std::fs::remove_file(folder.join("pid"));
     }
     let mut client = Client::connect(&context.state).await?;
     let summary: SummaryView = client.get("/v1/summary").await?;
+    let process = Process::of(summary.process);
     let _stopping: TextView = client.post("/v1/stop", &serde_json::json!({})).await?;
-    let process = i32::try_from(summary.process).ok().and_then(Pid::from_raw);
     if let Some(process) = process {
         wait_until_gone(process).await;
     }
@@ -85,12 +87,15 @@ pub(crate) async fn down(context: &Context) -> Result<Ending, Refusal> {
 
 async fn start_coordinator(state: &Path, args: &UpArgs) -> Result<(), Refusal> {
     let log = Layout::of(state).log();
-    let arguments = vec![
+    let mut arguments = vec![
         "--state".to_owned(),
         state.display().to_string(),
         "--listen".to_owned(),
         args.listen.to_string(),
     ];
+    for address in &args.advertise {
+        arguments.extend(["--advertise".to_owned(), address.clone()]);
+    }
     let mut child = spawn::start("muster-coordinator", &arguments, &log, None)?;
     let mut waited = Duration::ZERO;
     loop {
@@ -122,7 +127,8 @@ async fn start_node(state: &Path, client: &mut Client, level: &str, args: &UpArg
     let name = if level.is_empty() { "local".to_owned() } else { level.replace(':', "-") };
     let folder = state.join("nodes").join(&name);
     std::fs::create_dir_all(&folder).map_err(|error| io(&folder.display().to_string(), &error))?;
-    if read_process(&folder).is_some_and(|process| test_kill_process(process).is_ok()) {
+    let pid = folder.join("pid");
+    if Process::read(&pid).is_some_and(|process| process.is_alive()) {
         return Ok(());
     }
     let body = InviteBody { valid_seconds: 600, uses: 1, class: None };
@@ -139,7 +145,8 @@ async fn start_node(state: &Path, client: &mut Client, level: &str, args: &UpArg
     }
     let log = folder.join("node.log");
     let child = spawn::start("muster-node", &arguments, &log, Some(&invite.text))?;
-    std::fs::write(folder.join("pid"), child.id().to_string()).map_err(|error| io("pid", &error))
+    // One that has ended already is found by its log, not by its id.
+    Process::of(child.id()).map_or(Ok(()), |process| process.write(&pid)).map_err(|error| io("pid", &error))
 }
 
 /// Waits until `wanted` nodes are ready, or one of them has ended.
@@ -151,7 +158,7 @@ async fn wait_for_nodes(state: &Path, client: &mut Client, wanted: usize) -> Res
             return Ok(());
         }
         let folders = node_folders(state);
-        let ended = folders.iter().find(|f| read_process(f).is_some_and(|p| !is_alive(p)));
+        let ended = folders.iter().find(|f| Process::read(&f.join("pid")).is_some_and(|p| !p.is_alive()));
         if let Some(folder) = ended {
             let log = folder.join("node.log");
             return Err(Refusal::new(
@@ -179,26 +186,9 @@ fn node_folders(state: &Path) -> Vec<PathBuf> {
     entries.filter_map(|entry| entry.ok().map(|entry| entry.path())).filter(|path| path.is_dir()).collect()
 }
 
-fn read_process(folder: &Path) -> Option<Pid> {
-    let text = std::fs::read_to_string(folder.join("pid")).ok()?;
-    Pid::from_raw(text.trim().parse().ok()?)
-}
-
-/// Whether the process runs; one that has ended and waits to be collected does not.
-fn is_alive(process: Pid) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero()));
-    stat.is_ok_and(|text| text.rsplit(") ").next().is_some_and(|rest| !rest.starts_with('Z')))
-}
-
-async fn stop_process(process: Pid) {
-    if is_alive(process) && kill_process(process, Signal::TERM).is_ok() {
-        wait_until_gone(process).await;
-    }
-}
-
-async fn wait_until_gone(process: Pid) {
+async fn wait_until_gone(process: Process) {
     let mut waited = Duration::ZERO;
-    while is_alive(process) && waited < LEAVE {
+    while process.is_alive() && waited < LEAVE {
         tokio::time::sleep(PAUSE).await;
         waited += PAUSE;
     }
