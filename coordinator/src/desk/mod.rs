@@ -69,6 +69,13 @@ impl Desk {
         self.ask(|reply| Request::Cells { submission, reply }).await?
     }
 
+    /// Makes sure that the events of a submission can be followed, and answers with its id.
+    pub async fn follow(&self, id: &str) -> Result<SubmissionId, Refusal> {
+        let submission = parse_submission(id)?;
+        self.ask(|reply| Request::Follow { submission, reply }).await??;
+        Ok(submission)
+    }
+
     /// Who runs here and how much there is to do.
     pub async fn summary(&self) -> Result<SummaryView, Refusal> {
         let totals: Summary = self.ask(|reply| Request::Summary { reply }).await?;

@@ -13,6 +13,7 @@ mod admission;
 mod nodes;
 mod perform;
 pub mod request;
+mod retell;
 mod turn;
 mod views;
 pub mod watch;

@@ -36,6 +36,11 @@ pub enum Request {
         submission: SubmissionId,
         reply: oneshot::Sender<Result<Vec<CellView>, Refusal>>,
     },
+    /// Whether the events of a submission can be followed; makes its log if it went with an earlier process.
+    Follow {
+        submission: SubmissionId,
+        reply: oneshot::Sender<Result<(), Refusal>>,
+    },
     /// The nodes and what they run.
     Nodes {
         reply: oneshot::Sender<Vec<NodeView>>,
@@ -60,7 +65,7 @@ pub struct CellView {
     /// Short name of the candidate, empty when unknown.
     pub name: String,
     pub class: String,
-    /// `queued`, `leased`, `running`, `finished`.
+    /// `queued`, `running`, `ending`, `finished`, or `ended` without a result.
     pub state: String,
     /// Stage of a running cell, status of a finished one, reason of a waiting one.
     pub detail: String,

@@ -117,7 +117,9 @@ impl Driver {
     /// Ledger entries are applied before any lease is granted.
     fn recover(&mut self, clock: &Clock, history: Vec<LedgerEvent>) -> Result<(), DriverError> {
         let inputs = history.into_iter().map(Input::Ledger).chain([Input::RecoveryComplete]).collect();
-        self.turn(clock, inputs)
+        self.turn(clock, inputs)?;
+        self.retell_open();
+        Ok(())
     }
 
     /// Turns what happened into inputs of the scheduler; questions are answered at once.

@@ -8,9 +8,14 @@ use crate::scheduler::explain::{Explanation, Obstacle};
 use crate::scheduler::input::{EndReason, Input, SubmitRequest};
 use crate::scheduler::node_state::NodeState;
 use crate::scheduler::view;
-use fleet_config::domain::{DeviceDescription, DeviceKind, Digest, Fact, SubmissionId, field};
+use fleet_config::domain::{
+    Candidate, CandidateId, DeviceDescription, DeviceKind, Digest, Fact, SubmissionId, canonical, field,
+};
 use fleet_config::refusal::Refusal;
 use tokio::sync::oneshot;
+
+/// Largest document of a candidate that is read for its name.
+const CANDIDATE_MAX: u64 = 1 << 20;
 
 impl Driver {
     /// Takes one request.
@@ -44,6 +49,7 @@ impl Driver {
             }
             // A client that went away does not need its answer.
             Request::Cells { submission, reply } => drop(reply.send(self.cell_views(submission))),
+            Request::Follow { submission, reply } => drop(reply.send(self.ensure_log(submission))),
             Request::Nodes { reply } => drop(reply.send(self.node_views())),
             Request::Devices { reply } => drop(reply.send(self.devices())),
             Request::Summary { reply } => drop(reply.send(self.summary())),
@@ -59,12 +65,7 @@ impl Driver {
 
     fn cell_views(&self, submission: SubmissionId) -> Result<Vec<CellView>, Refusal> {
         if self.scheduler.submission(submission).is_none() {
-            return Err(Refusal::new(
-                "submit/unknown-submission",
-                submission.to_string(),
-                "no open or lately finished submission has this id",
-                "older ones are in the ledger: see `muster rank` and `muster show`",
-            ));
+            return Err(unknown_submission(submission));
         }
         Ok(self.scheduler.cells(submission).iter().map(|cell| self.cell_view(cell)).collect())
     }
@@ -89,7 +90,7 @@ impl Driver {
         CellView {
             cell: cell.id,
             candidate: cell.candidate.to_string(),
-            name: self.documents.candidate_name(cell.candidate).unwrap_or_default(),
+            name: self.candidate_name(cell.candidate),
             class: cell.class.to_string(),
             state: state.to_owned(),
             detail,
@@ -98,6 +99,17 @@ impl Driver {
             index,
             reused,
         }
+    }
+
+    /// The name of a candidate, from its document where an earlier process took it in.
+    fn candidate_name(&self, id: CandidateId) -> String {
+        self.documents.candidate_name(id).unwrap_or_else(|| {
+            let bytes = self.blobs.read_unchecked(&Digest(id.0), CANDIDATE_MAX).ok().flatten();
+            let read = bytes.and_then(|bytes| canonical::from_bytes::<Candidate>(&bytes).ok());
+            let name = read.map(|candidate| candidate.name).unwrap_or_default();
+            self.documents.name_candidate(id, &name);
+            name
+        })
     }
 
     fn node_of(&self, explanation: Option<&Explanation>) -> String {
@@ -152,6 +164,16 @@ impl Driver {
             submissions_open: totals.submissions_open as u64,
         }
     }
+}
+
+/// The refusal of a question about a submission that nobody made here, or long ago.
+pub(super) fn unknown_submission(submission: SubmissionId) -> Refusal {
+    Refusal::new(
+        "submit/unknown-submission",
+        submission.to_string(),
+        "no open or lately finished submission has this id",
+        "older ones are in the ledger: see `muster rank` and `muster show`",
+    )
 }
 
 fn device_view(device: &view::DeviceView) -> DeviceView {

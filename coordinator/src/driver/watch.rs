@@ -28,6 +28,13 @@ pub struct WatchEvent {
     pub index: Option<u64>,
 }
 
+/// Whether more may follow what was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tail {
+    Open,
+    Over,
+}
+
 /// The event logs. Written by the event loop, read by any number of streams.
 #[derive(Debug)]
 pub struct Watch {
@@ -70,11 +77,27 @@ impl Watch {
         self.version.send_modify(|version| *version += 1);
     }
 
-    /// Events of `submission` after `sequence`, at most `limit`.
-    pub fn after(&self, submission: SubmissionId, sequence: u64, limit: usize) -> Vec<WatchEvent> {
+    /// Whether there is a log of this submission.
+    pub fn has(&self, submission: SubmissionId) -> bool {
+        self.lock().by_submission.contains_key(&submission)
+    }
+
+    /// Where a reader that has seen `sequence` goes on. One that saw more than there is read the log of an earlier
+    /// process: it begins anew.
+    pub fn resume(&self, submission: SubmissionId, sequence: u64) -> u64 {
         let logs = self.lock();
-        let Some(log) = logs.by_submission.get(&submission) else { return Vec::new() };
-        log.iter().filter(|event| event.sequence > sequence).take(limit).cloned().collect()
+        let last = logs.by_submission.get(&submission).and_then(|log| log.back()).map_or(0, |e| e.sequence);
+        if sequence > last { 0 } else { sequence }
+    }
+
+    /// Events of `submission` after `sequence`, at most `limit`, and whether more may come.
+    pub fn after(&self, submission: SubmissionId, sequence: u64, limit: usize) -> (Vec<WatchEvent>, Tail) {
+        let logs = self.lock();
+        let Some(log) = logs.by_submission.get(&submission) else { return (Vec::new(), Tail::Over) };
+        let events: Vec<_> =
+            log.iter().filter(|event| event.sequence > sequence).take(limit).cloned().collect();
+        let is_over = events.is_empty() && log.back().is_some_and(|last| last.kind == "done");
+        (events, if is_over { Tail::Over } else { Tail::Open })
     }
 
     /// Wakes whenever any log grew.
@@ -111,11 +134,18 @@ mod tests {
             watch.publish(submission, event(kind));
         }
         let kinds = |after| -> Vec<String> {
-            watch.after(submission, after, 10).into_iter().map(|event| event.kind).collect()
+            watch.after(submission, after, 10).0.into_iter().map(|event| event.kind).collect()
         };
         assert_eq!(kinds(0), ["accepted", "leased", "done"]);
         assert_eq!(kinds(2), ["done"]);
         assert!(kinds(3).is_empty());
-        assert!(watch.after(SubmissionId([2; 32]), 0, 10).is_empty());
+        assert_eq!(watch.after(submission, 3, 10), (vec![], Tail::Over), "nothing follows the end");
+        assert_eq!(watch.after(SubmissionId([2; 32]), 0, 10), (vec![], Tail::Over));
+        assert_eq!((watch.resume(submission, 2), watch.resume(submission, 3)), (2, 3));
+        assert_eq!(watch.resume(submission, 57), 0, "it read the log of an earlier process");
+        let open = SubmissionId([3; 32]);
+        watch.publish(open, event("accepted"));
+        assert_eq!(watch.after(open, 1, 10), (vec![], Tail::Open));
+        assert!(watch.has(open) && !watch.has(SubmissionId([2; 32])));
     }
 }

@@ -2,12 +2,11 @@
 
 use super::error::HttpRefusal;
 use crate::desk::Desk;
-use crate::driver::watch::WatchEvent;
+use crate::driver::watch::{Tail, WatchEvent};
 use axum::extract::{Path, Query, State};
 use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use fleet_config::domain::SubmissionId;
-use fleet_config::refusal::Refusal;
 use serde::Deserialize;
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -22,18 +21,17 @@ pub(super) struct After {
     after: Option<u64>,
 }
 
-/// `GET /v1/submissions/{id}/events?after=N`; `Last-Event-ID` works too.
+/// `GET /v1/submissions/{id}/events?after=N`; `Last-Event-ID` works too. After a restart of the coordinator the log
+/// begins with where the submission stands, so that an event may be told twice, and none is missed.
 pub(super) async fn stream(
     State(desk): State<Arc<Desk>>,
     Path(id): Path<String>,
     Query(query): Query<After>,
     headers: HeaderMap,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, HttpRefusal> {
-    let submission: SubmissionId = id.parse().map_err(|_| {
-        Refusal::new("submit/unknown-submission", &id, "this is no submission id", "copy it from the receipt")
-    })?;
+    let submission = desk.follow(&id).await?;
     let resumed = headers.get("last-event-id").and_then(|value| value.to_str().ok()?.parse().ok());
-    let after = query.after.or(resumed).unwrap_or(0);
+    let after = desk.watch().resume(submission, query.after.or(resumed).unwrap_or(0));
     Ok(Sse::new(follow(desk, submission, after)).keep_alive(KeepAlive::default()))
 }
 
@@ -65,8 +63,9 @@ fn follow(
                 return Some((Ok(line), cursor));
             }
             cursor.wake.mark_unchanged();
-            cursor.pending = cursor.desk.watch().after(submission, cursor.after, BATCH).into();
-            if cursor.pending.is_empty() && cursor.wake.changed().await.is_err() {
+            let (events, tail) = cursor.desk.watch().after(submission, cursor.after, BATCH);
+            cursor.pending = events.into();
+            if cursor.pending.is_empty() && (tail == Tail::Over || cursor.wake.changed().await.is_err()) {
                 return None;
             }
         }
