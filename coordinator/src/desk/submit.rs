@@ -8,16 +8,16 @@ use crate::scheduler::fact::{CancelTarget, Terms};
 use data_encoding::HEXLOWER;
 use fleet_config::domain::canonical;
 use fleet_config::domain::{
-    BlobRef, CandidateId, DeviceClass, DeviceKind, LeafIndex, MeasurementPolicy, Milliseconds, PolicyId,
-    Reuse, Submission, Task, Vendor, field,
+    BlobRef, CandidateId, CellId, DeviceClass, DeviceDescription, DeviceKind, LeafIndex, MeasurementPolicy,
+    Milliseconds, PolicyId, Reuse, Submission, SubmissionId, Task, field,
 };
 use fleet_config::refusal::Refusal;
 use ledger::entry::predicate::PolicyAdded;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// What a receipt's signature covers before the body: it cannot be taken for an entry or a checkpoint.
 pub(super) const RECEIPT_CONTEXT: &[u8] = b"muster-receipt/1\n";
-
-use std::sync::Arc;
 
 impl Desk {
     /// Accepts a submission; when this returns, it is journalled.
@@ -94,13 +94,15 @@ impl Desk {
         })?;
         let cells: Vec<_> = submission.cells(id).into_iter().map(|(cell, _, _)| cell).collect();
         let reused = match submission.reuse {
-            Reuse::Fresh => std::collections::BTreeMap::new(),
+            Reuse::Fresh => BTreeMap::new(),
             Reuse::Allowed => {
                 let devices = self.ask(|reply| Request::Devices { reply }).await?;
                 self.commit.reusable(&submission, id, &devices)
             }
         };
-        let count = reused.len() as u64;
+        // The journal is about to promise verdicts on these candidates: their blobs must survive with it.
+        let store = Arc::clone(&self.blobs);
+        blocking(move || store.sync()).await?.map_err(|error| blob_refusal(&error))?;
         let terms = Terms {
             memory: task.limits.memory,
             queue: None,
@@ -109,16 +111,20 @@ impl Desk {
             run: task.limits.run,
             seeds: policy.draws,
         };
-        let request = |reply| Request::Submit { submission: Box::new(submission), terms, reused, reply };
-        let warnings = match self.ask(request).await? {
-            Reply::Accepted { submission: _, sequence: _, warnings } => warnings,
-            Reply::AlreadyAccepted { submission: _ } => Vec::new(),
+        let asked = reused.clone();
+        let request =
+            |reply| Request::Submit { submission: Box::new(submission), terms, reused: asked, reply };
+        let (warnings, reused) = match self.ask(request).await? {
+            Reply::Accepted { submission: _, sequence: _, warnings } => (warnings, reused),
+            // What was promised then counts, not what the ledger would answer now.
+            Reply::AlreadyAccepted { submission: _ } => (Vec::new(), self.promised_reuse(id).await?),
             other => return Err(unexpected(other)),
         };
         let body = ReceiptBody {
             origin: self.facts.origin.clone(),
             submission: id,
             cells,
+            reused,
             ledger_size: self.commit.size(),
             accepted_on: crate::clock::wall_rfc3339(),
         };
@@ -133,9 +139,16 @@ impl Desk {
             keyid: self.operator.public().key_id().to_string(),
             submission: id,
             cells: total,
-            reused: count,
+            reused: body.reused.len() as u64,
             warnings,
         })
+    }
+
+    /// The cells of an accepted submission that earlier results answer.
+    async fn promised_reuse(&self, submission: SubmissionId) -> Result<BTreeMap<CellId, LeafIndex>, Refusal> {
+        let cells = self.ask(|reply| Request::Cells { submission, reply }).await??;
+        let reused = cells.iter().filter(|cell| cell.reused);
+        Ok(reused.filter_map(|cell| Some((cell.cell, LeafIndex(cell.index?)))).collect())
     }
 
     /// The policy named, or the default of the targets' kind of device; its entry is made on first use.
@@ -159,10 +172,13 @@ impl Desk {
                     )
                 })?
             }
-            None => match kind(targets)? {
-                DeviceKind::Cpu => MeasurementPolicy::cpu_paired(),
-                DeviceKind::Gpu => MeasurementPolicy::gpu_probe(),
-            },
+            None => {
+                let devices = self.ask(|reply| Request::Devices { reply }).await?;
+                match kind(targets, &devices)? {
+                    DeviceKind::Cpu => MeasurementPolicy::cpu_paired(),
+                    DeviceKind::Gpu => MeasurementPolicy::gpu_probe(),
+                }
+            }
         };
         let document = policy.document().map_err(|error| {
             Refusal::new(
@@ -196,15 +212,12 @@ impl Desk {
     async fn store(&self, bytes: Vec<u8>) -> Result<(), Refusal> {
         let store = Arc::clone(&self.blobs);
         let stored = blocking(move || store.put(&bytes)).await?;
-        stored.map(|_| ()).map_err(|error| {
-            Refusal::new(
-                "ledger/blob",
-                "",
-                error.to_string(),
-                "check the disk of the coordinator's state folder",
-            )
-        })
+        stored.map(|_| ()).map_err(|error| blob_refusal(&error))
     }
+}
+
+fn blob_refusal(error: &ledger::blob::BlobError) -> Refusal {
+    Refusal::new("ledger/blob", "", error.to_string(), "check the disk of the coordinator's state folder")
 }
 
 fn targets(texts: &[String]) -> Result<Vec<DeviceClass>, Refusal> {
@@ -232,21 +245,36 @@ fn targets(texts: &[String]) -> Result<Vec<DeviceClass>, Refusal> {
     Ok(classes)
 }
 
-/// The device kind of targets that name architectures; mixed kinds need a policy by name.
-fn kind(targets: &[DeviceClass]) -> Result<DeviceKind, Refusal> {
-    let is_cpu = |class: &DeviceClass| {
-        let mut predicates = class.predicates().iter();
-        predicates.any(|p| p.field == field::ARCHITECTURE && p.value.starts_with("cpu:"))
-    };
-    debug_assert!(Vendor::Cpu < Vendor::Nvidia, "cpu is a vendor of its own");
-    match (targets.iter().any(&is_cpu), targets.iter().all(&is_cpu)) {
-        (true, true) => Ok(DeviceKind::Cpu),
-        (false, false) => Ok(DeviceKind::Gpu),
-        (true, false) | (false, true) => Err(Refusal::new(
+/// The kind of device that the targets mean: by the architecture that a class names, else by the connected devices
+/// that belong to it. Mixed kinds need a submission each.
+fn kind(targets: &[DeviceClass], devices: &[DeviceDescription]) -> Result<DeviceKind, Refusal> {
+    let mut kinds = BTreeSet::new();
+    for class in targets {
+        let named = class.predicates().iter().find(|predicate| predicate.field == field::ARCHITECTURE);
+        match named {
+            Some(predicate) if predicate.value.starts_with("cpu:") => drop(kinds.insert(DeviceKind::Cpu)),
+            Some(_) => drop(kinds.insert(DeviceKind::Gpu)),
+            None => {
+                let of_class: Vec<_> = devices.iter().filter(|device| class.matches(device)).collect();
+                if of_class.is_empty() {
+                    return Err(Refusal::new(
+                        "submit/unknown-kind",
+                        class.to_string(),
+                        "no connected device belongs to this class, so nothing says whether it is a CPU's or a GPU's",
+                        "name a policy with --policy, add an architecture to the class, or start a node of it",
+                    ));
+                }
+                kinds.extend(of_class.iter().map(|device| device.kind));
+            }
+        }
+    }
+    match (kinds.pop_first(), kinds.is_empty()) {
+        (Some(only), true) => Ok(only),
+        (Some(_), false) | (None, _) => Err(Refusal::new(
             "submit/mixed-kinds",
-            "",
+            "targets",
             "CPU and GPU targets are measured by different policies",
-            "submit once for the CPU classes and once for the GPU classes",
+            "submit once for the CPU classes and once for the GPU classes, each with --on",
         )),
     }
 }
@@ -272,5 +300,42 @@ pub(super) fn unexpected(reply: Reply) -> Refusal {
         | Reply::InviteConsumed { .. } => {
             Refusal::new("internal/reply", "", format!("{reply:?}"), "report this with the coordinator's log")
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fleet_config::domain::{DeviceId, Fact, Facts};
+
+    fn device(kind: DeviceKind, architecture: &str, model: &str) -> DeviceDescription {
+        DeviceDescription {
+            id: DeviceId(model.to_owned()),
+            kind,
+            architecture: architecture.parse().unwrap(),
+            memory: 1,
+            identity: Facts::from([(field::DEVICE_MODEL.to_owned(), Fact::Text(model.to_owned()))]),
+            configuration: Facts::new(),
+            attributes: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn a_class_without_an_architecture_is_of_the_kind_of_its_devices() {
+        let devices = [
+            device(DeviceKind::Cpu, "cpu:x86-64-v3", "Example CPU"),
+            device(DeviceKind::Gpu, "nvidia:sm_90a", "Example GPU"),
+        ];
+        let kind_of = |classes: &[&str]| {
+            let classes: Vec<DeviceClass> = classes.iter().map(|class| class.parse().unwrap()).collect();
+            kind(&classes, &devices).map_err(|refusal| refusal.code.into_owned())
+        };
+        assert_eq!(kind_of(&["device.model=Example CPU"]), Ok(DeviceKind::Cpu));
+        assert_eq!(kind_of(&["device.model=Example GPU"]), Ok(DeviceKind::Gpu));
+        assert_eq!(kind_of(&["cpu:x86-64-v4"]), Ok(DeviceKind::Cpu), "an architecture needs no device");
+        assert_eq!(kind_of(&["nvidia:sm_80"]), Ok(DeviceKind::Gpu));
+        assert_eq!(kind_of(&["device.model=Another"]), Err("submit/unknown-kind".to_owned()));
+        let mixed = ["cpu:x86-64-v3", "device.model=Example GPU"];
+        assert_eq!(kind_of(&mixed), Err("submit/mixed-kinds".to_owned()));
     }
 }

@@ -1,8 +1,9 @@
 //! Bodies of requests and answers; the command line uses the same types.
 
-use fleet_config::domain::{Candidate, LeafIndex, Reuse, SubmissionId, Task, TaskId};
+use fleet_config::domain::{Candidate, CellId, LeafIndex, Reuse, SubmissionId, Task, TaskId};
 use fleet_config::refusal::Refusal;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Adds a task; its blobs were put before.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -56,7 +57,8 @@ pub struct SubmitBody {
     pub nonce: Option<String>,
 }
 
-/// The signed answer to a submission: a promise that every cell will have exactly one final record.
+/// The signed answer to a submission. The promise: every cell that the receipt does not answer from the ledger gets
+/// exactly one final record; a reused cell names the leaf of the record that answers it and gets none of its own.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Receipt {
     /// Canonical JSON of [`ReceiptBody`]: the signed bytes.
@@ -78,7 +80,9 @@ pub struct Receipt {
 pub struct ReceiptBody {
     pub origin: String,
     pub submission: SubmissionId,
-    pub cells: Vec<fleet_config::domain::CellId>,
+    pub cells: Vec<CellId>,
+    /// Cells that an earlier record answers, with its leaf.
+    pub reused: BTreeMap<CellId, LeafIndex>,
     /// Size of the ledger when the submission was journalled.
     pub ledger_size: u64,
     pub accepted_on: String,

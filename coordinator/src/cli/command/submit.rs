@@ -13,7 +13,7 @@ use fleet_config::refusal::Refusal;
 use http_body_util::BodyExt;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// How often a broken event stream is taken up again before `--wait` gives up.
@@ -94,15 +94,39 @@ fn first(mut refusals: Vec<Refusal>) -> Refusal {
         .unwrap_or_else(|| Refusal::new("internal/empty", "", "no refusal in an error", "report this"))
 }
 
-/// Every device class of the nodes that are ready.
+/// Every device class of the nodes that are ready. CPUs and GPUs are measured by different policies and never
+/// ranked together, so a fleet of both needs to be told.
 async fn fleet_classes(client: &mut Client) -> Result<Vec<String>, Refusal> {
     let nodes: Vec<NodeView> = client.get("/v1/nodes").await?;
-    let ready = nodes.iter().filter(|node| node.state == "ready");
-    let mut classes: Vec<_> =
-        ready.flat_map(|node| node.devices.iter().map(|d| d.architecture.clone())).collect();
-    classes.sort();
-    classes.dedup();
+    let classes = classes_of(&nodes)?;
+    if classes.len() > 1 {
+        eprintln!("muster: on {}", classes.join(", "));
+    }
     Ok(classes)
+}
+
+fn classes_of(nodes: &[NodeView]) -> Result<Vec<String>, Refusal> {
+    let ready = nodes.iter().filter(|node| node.state == "ready");
+    let devices: Vec<_> = ready.flat_map(|node| node.devices.iter()).collect();
+    let of = |kind: &str| -> BTreeSet<String> {
+        let of_kind = devices.iter().filter(|device| device.kind == kind);
+        of_kind.map(|device| device.architecture.clone()).collect()
+    };
+    let (cpus, gpus) = (of("cpu"), of("gpu"));
+    if cpus.is_empty() || gpus.is_empty() {
+        return Ok(cpus.into_iter().chain(gpus).collect());
+    }
+    let list = |classes: &BTreeSet<String>| classes.iter().cloned().collect::<Vec<_>>().join(",");
+    Err(Refusal::new(
+        "submit/mixed-fleet",
+        "--on",
+        format!(
+            "this fleet has CPUs ({}) and GPUs ({}), which are measured by different policies",
+            list(&cpus),
+            list(&gpus)
+        ),
+        format!("say which: --on {} or --on {}", list(&gpus), list(&cpus)),
+    ))
 }
 
 /// Follows the event stream to its end; a broken stream is taken up after the last event seen.
@@ -160,6 +184,8 @@ struct Progress {
     bar: Option<ProgressBar>,
     plain: bool,
     stages: std::cell::RefCell<BTreeMap<String, String>>,
+    /// Cells that were told to be finished: a coordinator that was started again tells them once more.
+    finished: std::cell::RefCell<BTreeSet<String>>,
 }
 
 impl Progress {
@@ -172,7 +198,7 @@ impl Progress {
             bar
         });
         let plain = bar.is_none() && context.output == crate::cli::output::Output::Text;
-        Self { bar, plain, stages: std::cell::RefCell::default() }
+        Self { bar, plain, stages: std::cell::RefCell::default(), finished: std::cell::RefCell::default() }
     }
 
     fn show(&self, event: &WatchEvent) {
@@ -180,6 +206,9 @@ impl Progress {
         match event.kind.as_str() {
             "finished" => {
                 stages.remove(&event.cell);
+                if !self.finished.borrow_mut().insert(event.cell.clone()) {
+                    return;
+                }
                 if let Some(bar) = &self.bar {
                     bar.inc(1);
                 }
@@ -202,5 +231,40 @@ impl Progress {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver::request::DeviceView;
+
+    fn node(state: &str, devices: &[(&str, &str)]) -> NodeView {
+        let device = |(kind, architecture): &(&str, &str)| DeviceView {
+            id: String::new(),
+            kind: (*kind).to_owned(),
+            architecture: (*architecture).to_owned(),
+            model: String::new(),
+            running: String::new(),
+        };
+        NodeView {
+            node: String::new(),
+            name: String::new(),
+            state: state.to_owned(),
+            devices: devices.iter().map(device).collect(),
+        }
+    }
+
+    #[test]
+    fn a_fleet_of_one_kind_needs_no_target_and_a_mixed_one_does() {
+        let (old, new) = (("cpu", "cpu:x86-64-v2"), ("cpu", "cpu:x86-64-v3"));
+        let gpu = ("gpu", "nvidia:sm_90a");
+        let cpus = [node("ready", &[new]), node("ready", &[old, new]), node("ready, away", &[gpu])];
+        assert_eq!(classes_of(&cpus).unwrap(), ["cpu:x86-64-v2", "cpu:x86-64-v3"]);
+        assert_eq!(classes_of(&[node("ready", &[gpu])]).unwrap(), ["nvidia:sm_90a"]);
+        let refusal = classes_of(&[node("ready", &[old, gpu])]).unwrap_err();
+        assert_eq!(refusal.code, "submit/mixed-fleet");
+        assert!(refusal.next.contains("--on nvidia:sm_90a") && refusal.next.contains("--on cpu:x86-64-v2"));
+        assert!(classes_of(&[]).unwrap().is_empty());
     }
 }
