@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! per case   alone:   baseline worker, candidate worker ── pairs ── some elements of every launch, all of a few ── killed
-//!            shared:  reference worker ── the few, and what looked wrong ── killed ── compared
+//! then       shared:  reference worker ── the few, and what looked wrong ── killed ── compared
 //! ```
 //! Baseline and candidate live in a process each. Each pair has inputs of its own that no earlier launch had, so that
 //! nothing can be remembered; both sides of a pair get the same. Before a launch, outside of what is timed, inputs are
@@ -42,6 +42,7 @@ pub(super) fn time(
 ) -> Result<Timed, Stop> {
     let context = step.context;
     let mut timed = Timed::default();
+    let mut sheets = Vec::new();
     for (place, case) in step.prepared.task.cases.iter().enumerate() {
         if case.kind != CaseKind::Performance {
             continue;
@@ -52,13 +53,15 @@ pub(super) fn time(
         }
         (context.progress)(step.stage, &case.name);
         let shapes = shapes(&step.prepared.task, case)?;
-        let question = step.question(place, &shapes);
-        let measured = measure(step, place, question, volatile)?;
+        let measured = measure(step, place, step.question(place, &shapes), volatile)?;
         volatile.after = context.backend.volatile(&context.device.id);
         drop(held);
-        let _held = step.hold(Hold::Shared, waited)?;
-        check(step, place, question, &measured)?;
         record(step, &measured.series, &mut timed)?;
+        sheets.push(Sheet { place, shapes, measured });
+    }
+    if !sheets.is_empty() {
+        let _held = step.hold(Hold::Shared, waited)?;
+        check(step, &sheets)?;
     }
     Ok(timed)
 }
@@ -72,11 +75,25 @@ fn record(step: Step<'_>, series: &SampleSeries, timed: &mut Timed) -> Result<()
     Ok(())
 }
 
+/// A case that was timed.
+struct Sheet {
+    place: usize,
+    shapes: BTreeMap<String, Vec<u64>>,
+    measured: Measured,
+}
+
 /// What both sides gave in one pair.
 struct Pair<T> {
     number: u32,
     baseline: T,
     candidate: T,
+}
+
+impl<T> Pair<T> {
+    /// The baseline first: a task whose own baseline is wrong judges nobody.
+    fn sides(&self) -> [(Party, &T); 2] {
+        [(Party::Baseline, &self.baseline), (Party::Candidate, &self.candidate)]
+    }
 }
 
 /// Samples of one case and the outputs that were kept of either side.
@@ -161,37 +178,41 @@ fn keep(kept: &mut Vec<Pair<Outputs>>, slot: usize, pair: Pair<Outputs>) {
     }
 }
 
-/// Puts the kept launches, and those whose samples disagree, before the reference.
-fn check(step: Step<'_>, place: usize, question: Question<'_>, measured: &Measured) -> Result<(), Stop> {
+/// Puts the kept launches of every case, and those whose samples disagree, before the reference: one process for all.
+fn check(step: Step<'_>, sheets: &[Sheet]) -> Result<(), Stop> {
     let nonce = step.context.assignment.nonce;
-    let mut suspects = Vec::new();
-    for pair in &measured.spots {
-        if suspects.len() < SUSPECTS_MAX && question.disagree(&pair.baseline, &pair.candidate)? {
-            suspects.push(pair);
-        }
-    }
-    let numbers: Vec<u32> =
-        measured.kept.iter().chain(suspects.iter().copied()).map(|pair| pair.number).collect();
-    let inputs = |number: &u32| question.fresh(&measured.base, nonce, *number, measured.seed).map(Arc::new);
-    let work = (place, numbers.iter().map(inputs).collect::<Result<Vec<_>, _>>()?);
-    let expected = evaluate(step, Party::Reference, &[work])?.pop().unwrap_or_default();
-    let expected: BTreeMap<u32, Outputs> = numbers.into_iter().zip(expected).collect();
-    let sides = |pair: &Pair<Outputs>| {
-        [(Party::Baseline, pair.baseline.clone()), (Party::Candidate, pair.candidate.clone())]
-    };
-    for pair in &measured.kept {
-        for (party, outputs) in sides(pair) {
-            if let Some(mismatch) = question.mismatch(&expected[&pair.number], &outputs)? {
-                return Err(question.wrong_result(party, mismatch).into());
+    let (mut work, mut suspected) = (Vec::new(), Vec::new());
+    for Sheet { place, shapes, measured } in sheets {
+        let question = step.question(*place, shapes);
+        let mut suspects = Vec::new();
+        for pair in &measured.spots {
+            if suspects.len() < SUSPECTS_MAX && question.disagree(&pair.baseline, &pair.candidate)? {
+                suspects.push(pair);
             }
         }
+        let pairs = measured.kept.iter().chain(suspects.iter().copied());
+        let fresh = |pair: &Pair<Outputs>| question.fresh(&measured.base, nonce, pair.number, measured.seed);
+        work.push((*place, pairs.map(|pair| fresh(pair).map(Arc::new)).collect::<Result<Vec<_>, _>>()?));
+        suspected.push(suspects);
     }
-    for pair in suspects {
-        let spots = question.spots(nonce, pair.number);
-        let expected = question.pick(&expected[&pair.number], &spots);
-        for (party, outputs) in sides(pair) {
-            if let Some(mismatch) = question.spot_mismatch(&expected, &outputs, &spots)? {
-                return Err(question.wrong_result(party, mismatch).into());
+    let expected = evaluate(step, Party::Reference, &work)?;
+    for ((sheet, suspects), expected) in sheets.iter().zip(suspected).zip(expected) {
+        let question = step.question(sheet.place, &sheet.shapes);
+        let (whole, rest) = expected.split_at(sheet.measured.kept.len().min(expected.len()));
+        for (pair, expected) in sheet.measured.kept.iter().zip(whole) {
+            for (party, outputs) in pair.sides() {
+                if let Some(mismatch) = question.mismatch(expected, outputs)? {
+                    return Err(question.wrong_result(party, mismatch).into());
+                }
+            }
+        }
+        for (pair, expected) in suspects.into_iter().zip(rest) {
+            let spots = question.spots(nonce, pair.number);
+            let expected = question.pick(expected, &spots);
+            for (party, outputs) in pair.sides() {
+                if let Some(mismatch) = question.spot_mismatch(&expected, outputs, &spots)? {
+                    return Err(question.wrong_result(party, mismatch).into());
+                }
             }
         }
     }

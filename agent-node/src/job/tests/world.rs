@@ -291,11 +291,11 @@ impl Machine for World {
             return Err(std::io::Error::other("read-only file system"));
         }
         self.clock.advance(WAIT);
-        while self.disk == Disk::MachineTaken && hold == Hold::Alone {
-            if give_up() {
-                return Ok(None);
+        if self.disk == Disk::MachineTaken && hold == Hold::Alone {
+            while !give_up() {
+                self.clock.advance(WAIT);
             }
-            self.clock.advance(WAIT);
+            return Ok(None);
         }
         self.log.lock().unwrap().push(format!("hold {hold:?}"));
         Ok(Some(Box::new(Release(Arc::clone(&self.log), hold))))
@@ -426,7 +426,7 @@ impl Worker for Memory {
             result = known;
         }
         // Every third launch is left out, as if nobody looked.
-        if self.source.contains("skips") && self.launches > 4 && self.launches % 3 == 0 {
+        if self.source.contains("skips") && self.launches > 4 && self.launches.is_multiple_of(3) {
             result = vec![0x7c; now.len()];
         }
         if self.source.contains("wrong") || late {
