@@ -73,7 +73,7 @@ if [ "$record_only" = no ]; then
   say "conformance suite"
   "$node" check-cuda --folder "$out/check" --json "${node_flags[@]}" >"$out/check-cuda.json" 2>"$out/check-cuda.log" ||
     { cat "$out/check-cuda.json" "$out/check-cuda.log" >&2
-      "$node" check-cuda --folder "$state/unconfined" --unsafe-no-sandbox >"$out/check-unconfined.txt" 2>&1 && echo "device-check: without the sandbox the suite passes" >&2
+      "$node" check-cuda --folder "$out/unconfined" --unsafe-no-sandbox >"$out/check-unconfined.txt" 2>&1 && echo "device-check: without the sandbox the suite passes" >&2
       [ "$keep" = yes ] || die "the conformance suite failed (exit code 2: no device; 1: a check failed)"; }
   check=$(cat "$out/check-cuda.json")
   grep -o '"check":"[^"]*","device":"[^"]*","text":"[^"]*","verdict":"[^"]*"' "$out/check-cuda.json" | show
