@@ -56,6 +56,15 @@ pub(super) fn restrict(order: &Order) -> Result<(), FilesystemError> {
             .add_rules(path_beneath_rules(LOADERS, execute))?
             .add_rules(path_beneath_rules(RUNTIME, read))?,
     };
+    if order.profile == Profile::CudaWorker {
+        // CUDA's driver names its threads by writing their `comm`, and calls itself broken when it may not (seen as
+        // CUDA_ERROR_OPERATING_SYSTEM from cuInit). The folder is this process's own, before and after exec.
+        let own_threads = PathBeneath::new(
+            PathFd::new("/proc/self/task")?,
+            read | AccessFs::WriteFile | AccessFs::Truncate,
+        );
+        ruleset = ruleset.add_rule(own_threads)?;
+    }
     match ruleset.restrict_self()?.ruleset {
         RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => Ok(()),
         RulesetStatus::NotEnforced => Err(FilesystemError::NotEnforced),
