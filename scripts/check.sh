@@ -47,7 +47,7 @@ else
   step "docs" env RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps -q
   tool python3 "apt-get install python3" "generator against Python" python_vectors
   tool cargo-deny "cargo install --locked cargo-deny" "dependency rules" \
-    cargo deny --offline --log-level error check bans licenses sources
+    cargo deny --log-level error check bans licenses sources
   tool shellcheck "apt-get install shellcheck" "shell scripts" shellcheck scripts/*.sh .ci/run
 fi
 
