@@ -10,7 +10,7 @@ mod sample;
 mod secrets;
 mod tamper;
 
-/// The device class of the tests: every x86-64 machine of this century's second decade has it.
+/// The device class of the tests, which every x86-64 machine since about 2009 has.
 const CLASS: &str = "cpu:x86-64-v2";
 
 /// How long a queue of cells may take on a busy machine.

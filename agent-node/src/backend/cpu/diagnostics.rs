@@ -40,9 +40,15 @@ pub(super) fn diagnose(log: &str, names: &Names<'_>) -> Diagnosis {
     }
     let first = errors.into_iter().next();
     let Some(first) = first else {
+        // The assembler names a file of the compiler's own, by a name that is another one each time.
+        let assembler =
+            log.lines().find_map(|line| Some(line.split_once(".s:")?.1.split_once(": Error: ")?.1));
         let line =
             log.lines().find(|line| line.contains("undefined reference to")).or_else(|| log.lines().next());
-        let text = line.map_or("the compiler failed without a message", linker_text);
+        let text = match assembler {
+            Some(error) => &format!("the assembler says: {error}"),
+            None => line.map_or("the compiler failed without a message", linker_text),
+        };
         return Diagnosis::Error { message: clip(text), place: None };
     };
     if let Some(found) = known_gap(&first) {
@@ -303,6 +309,13 @@ mod tests {
         assert!(matches!(check(log), Diagnosis::Unsupported { reason: UnsupportedReason::Library, .. }));
         let log = "k/cand.cu:3:1: error: 'vadd' was not declared in this scope\n";
         assert!(matches!(check(log), Diagnosis::Error { .. }));
+    }
+
+    #[test]
+    fn errors_of_the_assembler_are_told_without_its_file() {
+        let log = "/tmp/ccX1.s: Assembler messages:\n/tmp/ccX1.s:12: Error: file not found: a.bin\n";
+        let Diagnosis::Error { message, place: None } = check(log) else { panic!("{:?}", check(log)) };
+        assert_eq!(message, "the assembler says: file not found: a.bin");
     }
 
     #[test]
