@@ -54,6 +54,7 @@ start() { # start [FAULT]
   env "${fault[@]}" "$MUSTER_BIN/muster-coordinator" --state "$MUSTER_STATE" --listen "$listen" \
     >>"$folder/coordinator.log" 2>&1 &
   coordinator=$!
+  disown # the shell would comment on each death
 }
 answers() { ! alive "$coordinator" || status >/dev/null; }
 finished() { status "$submission" | grep -c '"state": *"finished"' || true; }
@@ -84,9 +85,9 @@ points=(journal-before-write journal-after-sync wal-before-write wal-after-sync 
 next=$((RANDOM % ${#points[@]}))
 # Released binaries ignore fault points; a name of no point ends those that honour them.
 faults=no
-kill -KILL "$coordinator"; { wait "$coordinator" || true; } 2>/dev/null
+kill -KILL "$coordinator"; await "its end" gone
 start none; await "an answer" answers; if alive "$coordinator"; then kill -KILL "$coordinator"; else faults=yes; fi
-{ wait "$coordinator" || true; } 2>/dev/null
+await "its end" gone
 for kill in $(seq "$kills"); do
   # Every third kill comes at a random moment, the others at each point in turn after a random number of passes.
   if [ "$faults" = yes ] && [ $((kill % 3)) -ne 0 ]; then
@@ -101,7 +102,7 @@ for kill in $(seq "$kills"); do
     kill -KILL "$coordinator"
     echo "soak: kill $kill after $goal cells"
   fi
-  { wait "$coordinator" || true; } 2>/dev/null
+  await "its end" gone
 done
 start; await "the coordinator" answers
 await "all cells" beyond "$cells"
