@@ -113,7 +113,7 @@ fn a_port_in_use_is_refused_by_name() {
     let said =
         String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("coordinator/listen") && said.contains(&listening), "{said}");
+    assert!(said.contains("listen/port-in-use") && said.contains(&listening), "{said}");
     // The same folder twice is refused too, and the one that runs goes on.
     let state = fleet.state();
     let output = run("muster-coordinator", &["--state", state.to_str().expect("UTF-8")]);
