@@ -92,8 +92,11 @@ for kill in $(seq "$kills"); do
   # Every third kill comes at a random moment, the others at each point in turn after a random number of passes.
   if [ "$faults" = yes ] && [ $((kill % 3)) -ne 0 ]; then
     point=${points[$((next++ % ${#points[@]}))]}:$((RANDOM % 12 + 2))
-    start "$point"; await "the coordinator to die at $point" gone
-    echo "soak: kill $kill at $point"
+    start "$point"; await "the coordinator to die at $point" beyond "$cells"
+    # With no cells left a point may never be passed again.
+    if gone; then echo "soak: kill $kill at $point"; else
+      kill -KILL "$coordinator"; echo "soak: kill $kill after all cells, $point was not passed"
+    fi
   else
     start; await "the coordinator" answers
     goal=$(($(finished) + 1 + RANDOM % 20))
