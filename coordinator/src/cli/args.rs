@@ -47,6 +47,11 @@ pub(super) enum Command {
     Submit(SubmitArgs),
     /// How a submission, or the whole fleet, stands
     Status(StatusArgs),
+    /// Cancel what is open of a submission; every cancelled cell gets its final record
+    Cancel {
+        /// Submission id, from the receipt
+        submission: String,
+    },
     /// The ranking of a task, from the ledger (no coordinator needed)
     Rank(RankArgs),
     /// One record with its evidence, from the ledger (no coordinator needed)

@@ -1,11 +1,11 @@
-//! `muster status`: one submission, or the whole fleet.
+//! `muster status` and `muster cancel`: one submission, or the whole fleet.
 
 use crate::cli::args::StatusArgs;
 use crate::cli::client::Client;
 use crate::cli::output::{short, table};
 use crate::cli::{Context, Ending};
 use crate::driver::request::CellView;
-use crate::http::body::SummaryView;
+use crate::http::body::{CountView, SummaryView};
 use fleet_config::refusal::Refusal;
 
 /// Runs the subcommand.
@@ -29,6 +29,15 @@ pub(crate) async fn run(context: &Context, args: &StatusArgs) -> Result<Ending, 
             });
         }
     }
+    Ok(Ending::Done)
+}
+
+/// `muster cancel`: ends what is open of a submission.
+pub(crate) async fn cancel(context: &Context, submission: &str) -> Result<Ending, Refusal> {
+    let mut client = Client::connect(&context.state).await?;
+    let path = format!("/v1/submissions/{submission}/cancel");
+    let count: CountView = client.post(&path, &serde_json::json!({})).await?;
+    context.output.print(&count, |count| format!("cancelled {} cells that were open", count.count));
     Ok(Ending::Done)
 }
 
