@@ -67,16 +67,16 @@ impl Process {
     }
 
     /// Sends a signal to this very process.
-    #[expect(clippy::disallowed_methods, reason = "the harness signals its own processes")]
     pub fn signal(&self, signal: Signal) {
-        let name = match signal {
-            Signal::Kill => "-KILL",
-            Signal::Stop => "-STOP",
-            Signal::Continue => "-CONT",
-            Signal::Terminate => "-TERM",
+        let number = match signal {
+            Signal::Kill => rustix::process::Signal::KILL,
+            Signal::Stop => rustix::process::Signal::STOP,
+            Signal::Continue => rustix::process::Signal::CONT,
+            Signal::Terminate => rustix::process::Signal::TERM,
         };
-        let status = Command::new("kill").args([name, &self.id().to_string()]).status();
-        assert!(status.is_ok_and(|status| status.success()), "{name} was not delivered");
+        let process = i32::try_from(self.id()).ok().and_then(rustix::process::Pid::from_raw);
+        let process = process.expect("a child has a process id");
+        rustix::process::kill_process(process, number).unwrap_or_else(|error| panic!("{signal:?}: {error}"));
     }
 }
 
