@@ -37,6 +37,9 @@ if [ -z "${MUSTER_BIN:-}" ]; then
 fi
 export MUSTER_BIN
 muster=$MUSTER_BIN/muster
+for binary in muster muster-coordinator muster-node; do
+  [ -x "$MUSTER_BIN/$binary" ] || { echo "demo: $MUSTER_BIN/$binary is missing; put all three binaries there, or unset MUSTER_BIN to build them" >&2; exit 1; }
+done
 
 fresh=no
 [ -n "$state" ] || { state=$(mktemp -d "${TMPDIR:-/tmp}/muster-demo.XXXXXX"); fresh=yes; }

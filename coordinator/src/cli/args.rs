@@ -39,6 +39,7 @@ pub(super) enum Command {
     /// Start a coordinator and a node for this machine's devices
     Up(UpArgs),
     /// Stop what `up` started
+    #[command(after_help = "Example:\n  muster down --state /var/lib/muster")]
     Down,
     /// Make, check, add and show tasks
     #[command(subcommand)]
@@ -46,15 +47,19 @@ pub(super) enum Command {
     /// Submit candidates of a task to device classes
     Submit(SubmitArgs),
     /// How a submission, or the whole fleet, stands
+    #[command(after_help = "Example:\n  muster status")]
     Status(StatusArgs),
     /// Cancel what is open of a submission; every cancelled cell gets its final record
+    #[command(after_help = "Example:\n  muster cancel SUBMISSION-ID")]
     Cancel {
         /// Submission id, from the receipt
         submission: String,
     },
     /// The ranking of a task, from the ledger (no coordinator needed)
+    #[command(after_help = "Example:\n  muster rank matmul-f32 --as-of 28")]
     Rank(RankArgs),
     /// One record with its evidence, from the ledger (no coordinator needed)
+    #[command(after_help = "Example:\n  muster show 5")]
     Show(ShowArgs),
     /// List, invite and drain nodes
     #[command(subcommand)]
@@ -63,6 +68,7 @@ pub(super) enum Command {
     #[command(subcommand)]
     Ledger(LedgerCommand),
     /// What this machine has and lacks, and what to do about it
+    #[command(after_help = "Example:\n  muster doctor --json")]
     Doctor,
     /// Measure this fleet or this disk and print a table
     #[command(subcommand)]
@@ -110,6 +116,7 @@ pub(super) enum TaskCommand {
         initial_kernel: PathBuf,
     },
     /// Check a task folder; refuses what would make its results worthless
+    #[command(after_help = "Example:\n  muster task lint scripts/sample")]
     Lint {
         folder: PathBuf,
         /// Only what needs no compiler
@@ -117,13 +124,16 @@ pub(super) enum TaskCommand {
         no_run: bool,
     },
     /// Add a task to the ledger and seal its holdouts
+    #[command(after_help = "Example:\n  muster task add scripts/sample")]
     Add { folder: PathBuf },
     /// Show one task
+    #[command(after_help = "Example:\n  muster task show matmul-f32")]
     Show {
         /// Name, id or prefix of the id
         task: String,
     },
     /// List the tasks in the ledger
+    #[command(after_help = "Example:\n  muster task list --json")]
     List,
 }
 
@@ -181,8 +191,12 @@ pub(super) struct ShowArgs {
 #[derive(Debug, Subcommand)]
 pub(super) enum NodeCommand {
     /// List the nodes with their devices
+    #[command(after_help = "Example:\n  muster node list")]
     List,
     /// Make an invite; its text is shown once: pipe it into `muster-node run --invite-file -`
+    #[command(
+        after_help = "Example:\n  muster node invite --valid 600 | ssh gpu-box muster-node run --state /var/lib/muster-node --invite-file -"
+    )]
     Invite {
         /// Life of the invite in seconds
         #[arg(long, default_value_t = 3600)]
@@ -195,6 +209,7 @@ pub(super) enum NodeCommand {
         class: Option<String>,
     },
     /// Let a node finish what it runs and take no more
+    #[command(after_help = "Example:\n  muster node drain gpu-box")]
     Drain {
         /// Name, id or prefix of the id
         node: String,
@@ -207,6 +222,7 @@ pub(super) enum NodeCommand {
 #[derive(Debug, Subcommand)]
 pub(super) enum LedgerCommand {
     /// Check bundles, tiles, checkpoint, WAL tail, signatures, signers and blobs
+    #[command(after_help = "Example:\n  muster ledger verify --folder copy/ledger --vkey KEY")]
     Verify {
         /// Verifier key to trust [default: the one in the state folder]
         #[arg(long)]
@@ -216,10 +232,13 @@ pub(super) enum LedgerCommand {
         folder: Option<PathBuf>,
     },
     /// Print the C2SP verifier key of the log
+    #[command(after_help = "Example:\n  muster ledger vkey")]
     Vkey,
     /// Print every key that may sign entries: key id and public key, in hex
+    #[command(after_help = "Example:\n  muster ledger signers")]
     Signers,
     /// Print the newest checkpoint; with a coordinator running, after integrating all that is committed
+    #[command(after_help = "Example:\n  muster ledger checkpoint")]
     Checkpoint,
 }
 
@@ -244,6 +263,7 @@ pub(super) enum BenchCommand {
         batch: u32,
     },
     /// Durable appends against a raw append and sync loop on the same disk
+    #[command(after_help = "Example:\n  muster bench ledger /var/tmp/bench")]
     Ledger {
         /// An empty folder on the disk to be measured
         folder: PathBuf,

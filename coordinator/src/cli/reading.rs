@@ -86,7 +86,7 @@ pub(super) fn verifier_key(state: &Path, given: Option<&str>) -> Result<Verifier
                     "ledger/no-key",
                     &place,
                     error.to_string(),
-                    "name the state folder with --state, or give the key with --vkey",
+                    "name the coordinator's state folder with --state; `muster ledger verify` also takes the key with --vkey",
                 )
             })?;
             (text, place)

@@ -214,7 +214,8 @@ impl Pattern {
     fn hints(&self, shape: &[u64], total: u64) -> Vec<String> {
         let mut hints = Vec::new();
         if let Some(poison) = self.untouched {
-            hints.push(format!("untouched (still the poison 0x{poison:02X})"));
+            // The poison spreads through arithmetic as a NaN with the same bits.
+            hints.push(format!("untouched, or fed from uninitialised memory (the poison 0x{poison:02X})"));
         }
         if self.count == total {
             hints.push("every element".to_owned());

@@ -107,10 +107,13 @@ fn hints_name_what_the_wrong_elements_share() {
     let poison = f32::from_le_bytes([0xFF; 4]);
     let other = f32::from_le_bytes([0x7B; 4]);
     assert_eq!(hint(&[4, 5], &|_| Some(2.0)), "every element");
-    assert_eq!(hint(&[4, 5], &|_| Some(poison)), "untouched (still the poison 0xFF), every element");
+    assert_eq!(
+        hint(&[4, 5], &|_| Some(poison)),
+        "untouched, or fed from uninitialised memory (the poison 0xFF), every element"
+    );
     assert_eq!(
         hint(&[4, 5], &|i| (i % 5 == 4).then_some(other)),
-        "untouched (still the poison 0x7B), last column"
+        "untouched, or fed from uninitialised memory (the poison 0x7B), last column"
     );
     assert_eq!(hint(&[4, 5], &|i| (i >= 15).then_some(2.0)), "last row");
     assert_eq!(hint(&[4, 5], &|i| (i >= 15 || i % 5 == 4).then_some(2.0)), "last row and last column");

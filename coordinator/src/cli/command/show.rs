@@ -50,7 +50,7 @@ fn find(reading: &Reading, text: &str) -> Result<(LeafIndex, Vec<u8>), Refusal> 
             "show/unknown",
             text.chars().take(80).collect::<String>(),
             cause,
-            "see `muster rank` for records and leaves",
+            "`muster rank TASK` shows records, `muster status SUBMISSION` leaves; a leaf index counts from 0",
         )
     };
     let size = reading.log.size();

@@ -17,7 +17,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// How often a broken event stream is taken up again before `--wait` gives up.
-const RESUMES_MAX: u32 = 20;
+const RESUMES_MAX: u32 = 240;
+
+/// Pause before a broken stream is taken up: with the above two minutes for a coordinator to come back.
+const RESUME_AFTER: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Serialize)]
 struct Answer {
@@ -77,8 +80,9 @@ pub(crate) async fn run(context: &Context, args: &SubmitArgs) -> Result<Ending, 
         });
         return Ok(Ending::Done);
     }
+    eprintln!("muster: submission {submission}");
     follow(context, submission, receipt.cells).await?;
-    let cells: Vec<CellView> = client.get(&format!("/v1/submissions/{submission}")).await?;
+    let cells = cells_of(context, submission).await?;
     let unanswered = cells.iter().any(|cell| cell.state == "ended");
     context.output.print(&Answer { receipt, cells }, |answer| status::render(&answer.cells));
     Ok(if unanswered { Ending::Unanswered } else { Ending::Done })
@@ -113,6 +117,14 @@ fn classes_of(nodes: &[NodeView]) -> Result<Vec<String>, Refusal> {
         of_kind.map(|device| device.architecture.clone()).collect()
     };
     let (cpus, gpus) = (of("cpu"), of("gpu"));
+    if cpus.is_empty() && gpus.is_empty() {
+        return Err(Refusal::new(
+            "submit/no-node",
+            "--on",
+            "no node takes work now, so there is no class to choose",
+            "see `muster node list`, or name classes with --on: their cells wait until a node takes them",
+        ));
+    }
     if cpus.is_empty() || gpus.is_empty() {
         return Ok(cpus.into_iter().chain(gpus).collect());
     }
@@ -129,42 +141,42 @@ fn classes_of(nodes: &[NodeView]) -> Result<Vec<String>, Refusal> {
     ))
 }
 
-/// Follows the event stream to its end; a broken stream is taken up after the last event seen.
+/// The cells of a submission; a coordinator that is being started again is waited for.
+async fn cells_of(context: &Context, submission: SubmissionId) -> Result<Vec<CellView>, Refusal> {
+    let ask =
+        async || Client::connect(&context.state).await?.get(&format!("/v1/submissions/{submission}")).await;
+    for _ in 0..RESUMES_MAX {
+        match ask().await {
+            Err(refusal) if is_away(&refusal) => tokio::time::sleep(RESUME_AFTER).await,
+            answer => return answer,
+        }
+    }
+    ask().await
+}
+
+/// Whether the coordinator may be there again in a moment.
+fn is_away(refusal: &Refusal) -> bool {
+    matches!(
+        refusal.code.as_ref(),
+        "coordinator/not-running" | "coordinator/no-answer" | "coordinator/recovering"
+    )
+}
+
+/// Follows the event stream to its end. A broken stream is taken up from its beginning: a coordinator that was
+/// started again counts its events anew, and what was shown before is not shown twice.
 async fn follow(context: &Context, submission: SubmissionId, cells: u64) -> Result<(), Refusal> {
     let progress = Progress::new(context, cells);
-    let mut after = 0;
     for _ in 0..RESUMES_MAX {
-        let Ok(mut client) = Client::connect(&context.state).await else {
-            // The coordinator may be restarting; it will know the submission again.
-            tokio::time::sleep(Duration::from_millis(500)).await;
-            continue;
-        };
-        let mut body = client.stream(&format!("/v1/submissions/{submission}/events?after={after}")).await?;
-        let mut text = String::new();
-        while let Some(Ok(frame)) = body.frame().await {
-            let Some(data) = frame.data_ref() else { continue };
-            text.push_str(&String::from_utf8_lossy(data));
-            while let Some(end) = text.find("\n\n") {
-                let block: String = text.drain(..end + 2).collect();
-                let Some(event) = parse(&block) else { continue };
-                after = event.sequence;
-                progress.show(&event);
-                if event.kind == "done" {
-                    progress.finish();
-                    return Ok(());
-                }
+        match follow_once(context, submission, &progress).await {
+            Ok(Followed::ToItsEnd) => {
+                progress.finish();
+                return Ok(());
             }
+            Ok(Followed::Broken) => {}
+            Err(refusal) if is_away(&refusal) => {}
+            Err(refusal) => return Err(refusal),
         }
-        // Where the log of a submission was lost with a restart, the cells themselves tell whether it is over.
-        let view: Vec<CellView> = match Client::connect(&context.state).await {
-            Ok(mut client) => client.get(&format!("/v1/submissions/{submission}")).await?,
-            Err(_) => continue,
-        };
-        if !view.is_empty() && view.iter().all(|cell| matches!(cell.state.as_str(), "finished" | "ended")) {
-            progress.finish();
-            return Ok(());
-        }
-        tokio::time::sleep(Duration::from_millis(500)).await;
+        tokio::time::sleep(RESUME_AFTER).await;
     }
     Err(Refusal::new(
         "coordinator/no-answer",
@@ -172,6 +184,40 @@ async fn follow(context: &Context, submission: SubmissionId, cells: u64) -> Resu
         "the event stream broke too often",
         "the submission goes on; look with `muster status ID`",
     ))
+}
+
+/// How one stream ended.
+enum Followed {
+    ToItsEnd,
+    Broken,
+}
+
+async fn follow_once(
+    context: &Context,
+    submission: SubmissionId,
+    progress: &Progress,
+) -> Result<Followed, Refusal> {
+    let mut client = Client::connect(&context.state).await?;
+    let mut body = client.stream(&format!("/v1/submissions/{submission}/events?after=0")).await?;
+    let mut text = String::new();
+    while let Some(Ok(frame)) = body.frame().await {
+        let Some(data) = frame.data_ref() else { continue };
+        text.push_str(&String::from_utf8_lossy(data));
+        while let Some(end) = text.find("\n\n") {
+            let block: String = text.drain(..end + 2).collect();
+            let Some(event) = parse(&block) else { continue };
+            progress.show(&event);
+            if event.kind == "done" {
+                return Ok(Followed::ToItsEnd);
+            }
+        }
+    }
+    // Where the log of a submission was lost with a restart, the cells themselves tell whether it is over.
+    let cells: Vec<CellView> =
+        Client::connect(&context.state).await?.get(&format!("/v1/submissions/{submission}")).await?;
+    let is_over = |cell: &CellView| matches!(cell.state.as_str(), "finished" | "ended");
+    let over = !cells.is_empty() && cells.iter().all(is_over);
+    Ok(if over { Followed::ToItsEnd } else { Followed::Broken })
 }
 
 fn parse(block: &str) -> Option<WatchEvent> {

@@ -157,7 +157,9 @@ async fn add(context: &Context, folder: &Path) -> Result<Ending, Refusal> {
     let view: TaskView = client.post("/v1/tasks", &TaskBody { task: loaded.task, holdout }).await?;
     context.output.print(&view, |view| {
         let word = if view.added { "added" } else { "already in the ledger:" };
-        format!("{word} {} {} at leaf {}", view.name, view.task, view.index)
+        let note =
+            if view.added { "\nnot compiled or run yet: `muster task lint FOLDER` does that" } else { "" };
+        format!("{word} {} {} at leaf {}{note}", view.name, view.task, view.index)
     });
     Ok(Ending::Done)
 }

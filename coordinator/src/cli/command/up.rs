@@ -21,6 +21,9 @@ const LEAVE: Duration = Duration::from_secs(20);
 
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// File in a node's folder: the level that it was started with.
+const LEVEL: &str = "level";
+
 #[derive(Debug, Serialize)]
 struct Up {
     summary: SummaryView,
@@ -31,24 +34,24 @@ struct Up {
 pub(crate) async fn up(context: &Context, args: &UpArgs) -> Result<Ending, Refusal> {
     crate::state::prepare(&context.state)?;
     let state = std::path::absolute(&context.state).map_err(|error| io("state", &error))?;
-    if Client::connect(&state).await.is_err() {
-        start_coordinator(&state, args).await?;
+    match Client::connect(&state).await {
+        Ok(mut client) => check_address(&client.get("/v1/summary").await?, args)?,
+        Err(_) => start_coordinator(&state, args).await?,
     }
     let mut client = Client::connect(&state).await?;
     if !args.no_node {
-        let levels = if args.level.is_empty() { vec![String::new()] } else { args.level.clone() };
-        let mut wanted = 0;
-        for level in levels {
-            start_node(&state, &mut client, &level, args).await?;
-            wanted += 1;
+        let mut wanted = Vec::new();
+        for level in levels(&state, args) {
+            wanted.push(start_node(&state, &mut client, &level, args).await?);
         }
-        wait_for_nodes(&state, &mut client, wanted).await?;
+        wait_for_nodes(&state, &mut client, &wanted).await?;
     }
     let summary: SummaryView = client.get("/v1/summary").await?;
     let nodes: Vec<NodeView> = client.get("/v1/nodes").await?;
     context.output.print(&Up { summary, nodes }, |up| {
         let devices: Vec<_> = up.nodes.iter().flat_map(|node| node.devices.iter()).collect();
-        let names: Vec<_> = devices.iter().map(|d| format!("{} ({})", d.architecture, d.kind)).collect();
+        let there = devices.iter().filter(|device| !device.architecture.is_empty());
+        let names: Vec<_> = there.map(|d| format!("{} ({})", d.architecture, d.kind)).collect();
         format!(
             "coordinator runs as process {}, nodes connect to {}\ndevices: {}\nverifier key of the ledger: {}",
             up.summary.process,
@@ -60,27 +63,63 @@ pub(crate) async fn up(context: &Context, args: &UpArgs) -> Result<Ending, Refus
     Ok(Ending::Done)
 }
 
+/// A running coordinator keeps its address; asking for another one is not obeyed silently.
+fn check_address(summary: &SummaryView, args: &UpArgs) -> Result<(), Refusal> {
+    if args.listen.port() == 0 || summary.listening.contains(&args.listen.to_string()) {
+        return Ok(());
+    }
+    Err(Refusal::new(
+        "up/listens-elsewhere",
+        args.listen.to_string(),
+        format!("the coordinator of this folder runs already and listens on {}", summary.listening),
+        "run `muster down` first, or leave --listen out",
+    ))
+}
+
+/// The levels asked for; else those of the nodes that were started here before; else the machine's best one, which
+/// is written as the empty text.
+fn levels(state: &Path, args: &UpArgs) -> Vec<String> {
+    if !args.level.is_empty() {
+        return args.level.clone();
+    }
+    let before = node_folders(state);
+    let mut levels: Vec<String> =
+        before.iter().filter_map(|folder| std::fs::read_to_string(folder.join(LEVEL)).ok()).collect();
+    levels.sort();
+    if levels.is_empty() { vec![String::new()] } else { levels }
+}
+
 /// Stops the nodes and the coordinator of this folder.
 pub(crate) async fn down(context: &Context) -> Result<Ending, Refusal> {
-    let nodes = node_folders(&context.state);
-    for folder in &nodes {
+    let mut stopped = 0;
+    for folder in node_folders(&context.state) {
         if let Some(process) = Process::read(&folder.join("pid"))
+            && process.is_alive()
             && process.terminate()
         {
             wait_until_gone(process).await;
+            stopped += 1;
         }
         // A file that is gone already is what we want.
         let _gone = std::fs::remove_file(folder.join("pid"));
     }
-    let mut client = Client::connect(&context.state).await?;
+    let mut client = match Client::connect(&context.state).await {
+        Ok(client) => client,
+        Err(_) if stopped > 0 => {
+            let answer = serde_json::json!({"coordinator": false, "nodes": stopped});
+            context.output.print(&answer, |_| format!("stopped {stopped} nodes; no coordinator was running"));
+            return Ok(Ending::Done);
+        }
+        Err(refusal) => return Err(refusal),
+    };
     let summary: SummaryView = client.get("/v1/summary").await?;
     let process = Process::of(summary.process);
     let _stopping: TextView = client.post("/v1/stop", &serde_json::json!({})).await?;
     if let Some(process) = process {
         wait_until_gone(process).await;
     }
-    context.output.print(&serde_json::json!({"stopped": true, "nodes": nodes.len()}), |_| {
-        format!("stopped the coordinator and {} nodes; the state folder keeps everything", nodes.len())
+    context.output.print(&serde_json::json!({"coordinator": true, "nodes": stopped}), |_| {
+        format!("stopped the coordinator and {stopped} nodes; the state folder keeps everything")
     });
     Ok(Ending::Done)
 }
@@ -123,13 +162,19 @@ async fn start_coordinator(state: &Path, args: &UpArgs) -> Result<(), Refusal> {
     }
 }
 
-async fn start_node(state: &Path, client: &mut Client, level: &str, args: &UpArgs) -> Result<(), Refusal> {
+/// Starts the node of `level` unless it runs; answers with its name.
+async fn start_node(
+    state: &Path,
+    client: &mut Client,
+    level: &str,
+    args: &UpArgs,
+) -> Result<String, Refusal> {
     let name = if level.is_empty() { "local".to_owned() } else { level.replace(':', "-") };
     let folder = state.join("nodes").join(&name);
     std::fs::create_dir_all(&folder).map_err(|error| io(&folder.display().to_string(), &error))?;
     let pid = folder.join("pid");
     if Process::read(&pid).is_some_and(|process| process.is_alive()) {
-        return Ok(());
+        return Ok(name);
     }
     let body = InviteBody { valid_seconds: 600, uses: 1, class: None };
     let invite: TextView = client.post("/v1/invites", &body).await?;
@@ -146,18 +191,24 @@ async fn start_node(state: &Path, client: &mut Client, level: &str, args: &UpArg
     let log = folder.join("node.log");
     let child = spawn::start("muster-node", &arguments, &log, Some(&invite.text))?;
     // One that has ended already is found by its log, not by its id.
-    Process::of(child.id()).map_or(Ok(()), |process| process.write(&pid)).map_err(|error| io("pid", &error))
+    Process::of(child.id())
+        .map_or(Ok(()), |process| process.write(&pid))
+        .map_err(|error| io("pid", &error))?;
+    std::fs::write(folder.join(LEVEL), level).map_err(|error| io(LEVEL, &error))?;
+    Ok(name)
 }
 
-/// Waits until `wanted` nodes are ready, or one of them has ended.
-async fn wait_for_nodes(state: &Path, client: &mut Client, wanted: usize) -> Result<(), Refusal> {
+/// Waits until every node named in `wanted` is ready, or one of them has ended.
+async fn wait_for_nodes(state: &Path, client: &mut Client, wanted: &[String]) -> Result<(), Refusal> {
     let mut waited = Duration::ZERO;
     loop {
         let nodes: Vec<NodeView> = client.get("/v1/nodes").await?;
-        if nodes.iter().filter(|node| node.state == "ready").count() >= wanted {
+        let takes_part = |state: &str| state == "ready" || state == "draining";
+        let is_there = |name: &String| nodes.iter().any(|node| node.name == *name && takes_part(&node.state));
+        if wanted.iter().all(is_there) {
             return Ok(());
         }
-        let folders = node_folders(state);
+        let folders: Vec<PathBuf> = wanted.iter().map(|name| state.join("nodes").join(name)).collect();
         let ended = folders.iter().find(|f| Process::read(&f.join("pid")).is_some_and(|p| !p.is_alive()));
         if let Some(folder) = ended {
             let log = folder.join("node.log");

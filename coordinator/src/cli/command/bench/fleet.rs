@@ -49,7 +49,10 @@ pub(super) async fn run(context: &Context, plan: &Plan) -> Result<Vec<Row>, Refu
     let entries = size(&mut client).await?;
     let clock = Clock::start();
     let mut latencies = Vec::with_capacity(plan.count as usize);
-    for _ in 0..plan.count {
+    for number in 0..plan.count {
+        if number % 50 == 0 {
+            eprintln!("muster: {number} of {} submissions", plan.count);
+        }
         let start = clock.now();
         let receipt = submit(&mut client, &task, &one.candidate, &first).await?;
         finished(context, receipt.submission).await?;

@@ -16,10 +16,28 @@ const ENTRY: usize = 2048;
 pub(super) fn run(folder: &Path, seconds: u64) -> Result<Vec<Row>, Refusal> {
     let place = folder.display().to_string();
     std::fs::create_dir_all(folder).map_err(|error| io(&place, &error))?;
+    if std::fs::read_dir(folder).map_err(|error| io(&place, &error))?.next().is_some() {
+        return Err(Refusal::new(
+            "bench/not-empty",
+            place,
+            "the folder holds files already, and the benchmark writes into it",
+            "name an empty or new folder on the disk to be measured",
+        ));
+    }
+    let measured = measure(folder, &place, seconds);
+    // Hundreds of megabytes of zeros are of no use to anybody afterwards.
+    for (part, is_folder) in [("ledger", true), ("raw", false)] {
+        let path = folder.join(part);
+        let _gone = if is_folder { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
+    }
+    measured
+}
+
+fn measure(folder: &Path, place: &str, seconds: u64) -> Result<Vec<Row>, Refusal> {
     let failed = |error: &dyn std::fmt::Display| {
         Refusal::new(
             "bench/ledger",
-            &place,
+            place,
             error.to_string(),
             "name an empty folder on the disk to be measured",
         )
@@ -27,7 +45,7 @@ pub(super) fn run(folder: &Path, seconds: u64) -> Result<Vec<Row>, Refusal> {
     let key = ed25519_dalek::SigningKey::from_bytes(&[7; 32]);
     let signer = LogSigner::new("muster.invalid/bench", key).map_err(|error| failed(&error))?;
     let mut log = LogWriter::create(&folder.join("ledger"), signer).map_err(|error| failed(&error))?;
-    let mut raw = File::create(folder.join("raw")).map_err(|error| io(&place, &error))?;
+    let mut raw = File::create(folder.join("raw")).map_err(|error| io(place, &error))?;
     let mut rows = Vec::new();
     for batch in [1usize, 10, 100, 1000] {
         let entries: Vec<Vec<u8>> =
@@ -39,7 +57,7 @@ pub(super) fn run(folder: &Path, seconds: u64) -> Result<Vec<Row>, Refusal> {
             let start = clock.now();
             log.append_batch(&entries).map_err(|error| failed(&error))?;
             let middle = clock.now();
-            raw.write_all(&bytes).and_then(|()| raw.sync_data()).map_err(|error| io(&place, &error))?;
+            raw.write_all(&bytes).and_then(|()| raw.sync_data()).map_err(|error| io(place, &error))?;
             ours += (middle - start).as_secs_f64();
             theirs += (clock.now() - middle).as_secs_f64();
             rounds += 1;
