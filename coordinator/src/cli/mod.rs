@@ -80,7 +80,7 @@ async fn dispatch(context: &Context, command: Command) -> Result<Ending, Refusal
 /// Prints a refusal: text for people on standard error, JSON on standard output where it was asked for.
 fn refused(refusal: &Refusal, json: bool) -> ExitCode {
     if json {
-        println!("{}", serde_json::json!({ "error": refusal }));
+        output::line(&serde_json::json!({ "error": refusal }).to_string());
     }
     eprintln!("muster: {refusal}");
     match refusal.code.as_ref() {

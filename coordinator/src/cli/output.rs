@@ -19,9 +19,9 @@ impl Output {
     /// Prints `value` as JSON, or the text that `render` makes of it.
     pub fn print<T: Serialize>(self, value: &T, render: impl FnOnce(&T) -> String) {
         match self {
-            Self::Text => println!("{}", render(value).trim_end()),
+            Self::Text => line(render(value).trim_end()),
             Self::Json => match serde_json::to_string_pretty(value) {
-                Ok(text) => println!("{text}"),
+                Ok(text) => line(&text),
                 Err(error) => eprintln!("muster: the answer has no JSON form: {error}"),
             },
         }
@@ -30,6 +30,16 @@ impl Output {
     /// Whether progress may be drawn: text output, and somebody looks.
     pub fn shows_progress(self) -> bool {
         self == Self::Text && std::io::stderr().is_terminal()
+    }
+}
+
+/// Writes a line on standard output. A reader that has seen enough (`| head`) is no fault of anybody.
+pub(crate) fn line(text: &str) {
+    use std::io::Write;
+    match writeln!(std::io::stdout().lock(), "{text}") {
+        Ok(()) => {}
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
+        Err(error) => eprintln!("muster: standard output cannot be written: {error}"),
     }
 }
 

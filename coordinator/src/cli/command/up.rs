@@ -21,7 +21,7 @@ const LEAVE: Duration = Duration::from_secs(20);
 
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// File in a node's folder: the level that it was started with.
+/// Ending of the file beside a node's folder (which is the node's alone) that says with which level it was started.
 const LEVEL: &str = "level";
 
 #[derive(Debug, Serialize)]
@@ -82,9 +82,10 @@ fn levels(state: &Path, args: &UpArgs) -> Vec<String> {
     if !args.level.is_empty() {
         return args.level.clone();
     }
-    let before = node_folders(state);
-    let mut levels: Vec<String> =
-        before.iter().filter_map(|folder| std::fs::read_to_string(folder.join(LEVEL)).ok()).collect();
+    let beside =
+        std::fs::read_dir(state.join("nodes")).into_iter().flatten().flatten().map(|entry| entry.path());
+    let noted = beside.filter(|path| path.extension().is_some_and(|ending| ending == LEVEL));
+    let mut levels: Vec<String> = noted.filter_map(|path| std::fs::read_to_string(path).ok()).collect();
     levels.sort();
     if levels.is_empty() { vec![String::new()] } else { levels }
 }
@@ -194,7 +195,8 @@ async fn start_node(
     Process::of(child.id())
         .map_or(Ok(()), |process| process.write(&pid))
         .map_err(|error| io("pid", &error))?;
-    std::fs::write(folder.join(LEVEL), level).map_err(|error| io(LEVEL, &error))?;
+    let note = state.join("nodes").join(format!("{name}.{LEVEL}"));
+    std::fs::write(note, level).map_err(|error| io(LEVEL, &error))?;
     Ok(name)
 }
 
