@@ -311,6 +311,6 @@ mod tests {
         let refusal = classes_of(&[node("ready", &[old, gpu])]).unwrap_err();
         assert_eq!(refusal.code, "submit/mixed-fleet");
         assert!(refusal.next.contains("--on nvidia:sm_90a") && refusal.next.contains("--on cpu:x86-64-v2"));
-        assert!(classes_of(&[]).unwrap().is_empty());
+        assert_eq!(classes_of(&[]).unwrap_err().code, "submit/no-node");
     }
 }
