@@ -186,20 +186,23 @@ fn memory(report: &Report, buffers: &[Located<'_>]) -> Verdict {
         access::READ => "read",
         _ => "access",
     };
-    // A frame larger than the guard jumps over it, so the stack pointer is asked too.
-    let near_top = report.address.abs_diff(report.stack_pointer) <= FRAME_MAX;
-    if report.address < report.stack[0] && near_top {
+    // A frame larger than the guard jumps over it, so the stack pointer is asked too. Where the kernel placed the
+    // stacks just above the dynamic shared memory, both explain the address: the nearer one is it.
+    let (low, high) = (report.shared[0], report.shared[1]);
+    let past_shared = report.address.checked_sub(high).filter(|past| high > 0 && *past < GUARD_BYTES as u64);
+    let from_stack = report.address.abs_diff(report.stack_pointer);
+    let nearer_to_shared = past_shared.is_some_and(|past| past < from_stack);
+    if report.address < report.stack[0] && from_stack <= FRAME_MAX && !nearer_to_shared {
         let message = "stack overflow: the local variables of a thread do not fit its stack".to_owned();
         return runtime(FaultKind::StackOverflow, message, "make local arrays smaller");
     }
     if let Some(found) = nearest(report.address, buffers) {
         return in_buffer(report, found, verb);
     }
-    let (low, high) = (report.shared[0], report.shared[1]);
-    if report.address >= high && high > 0 && report.address - high < GUARD_BYTES as u64 {
+    if let Some(past) = past_shared {
         let message = format!(
             "out of bounds: {verb} {} bytes past the end of the dynamic shared memory of {} bytes",
-            report.address - high + 1,
+            past + 1,
             high.saturating_sub(low)
         );
         return runtime(FaultKind::IllegalAddress, message, "check the index, or ask for more shared memory");
@@ -353,6 +356,19 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn the_nearer_of_stack_and_shared_memory_explains_a_fault_between_them() {
+        let high = 1 << 30;
+        let mut fault = report(libc::SIGSEGV, high);
+        (fault.shared, fault.stack) = ([high - 256, high], [high + (1 << 20), high + (2 << 20)]);
+        fault.stack_pointer = high + (1 << 20) + 60_000;
+        let cause = |fault: &Report| explain(fault, &[], "c", "m", None).outcome.cause.unwrap();
+        assert!(cause(&fault).message.contains("dynamic shared memory of 256 bytes"));
+        fault.address = high + 500_000;
+        fault.stack_pointer = fault.address - 64;
+        assert_eq!(cause(&fault).fault, Some(FaultKind::StackOverflow));
     }
 
     #[test]
