@@ -44,7 +44,7 @@ else
   step "build" cargo build --locked --workspace --bins
   step "tests" rust_tests --workspace
   step "generator at later levels" generator_levels
-  step "docs" env RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps -q
+  step "docs" env RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --document-private-items -q
   tool python3 "apt-get install python3" "generator against Python" python_vectors
   tool cargo-deny "cargo install --locked cargo-deny" "dependency rules" \
     cargo deny --log-level error check bans licenses sources

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// Most header trees of a task.
 const HEADERS_MAX: usize = 64;
 
-/// Judges a task that a client sent, without its blobs. Codes are those of [`lint`], with `task/format`,
+/// Judges a task that a client sent, without its blobs. Codes are those of [`lint()`], with `task/format`,
 /// `task/tolerance`, `task/limits`, `task/launch`, `task/input-size` and `source/path`; places name the task
 /// alone, as a document has no lines. The warning `task/no-holdout` follows the task's commitment.
 pub fn check_task(task: &Task) -> Findings {

@@ -24,7 +24,7 @@ pub struct SampleSeries {
     /// Always [`SampleSeries::FORMAT`].
     pub format: String,
     pub case: String,
-    /// Pair i is (baseline[i], candidate[i]), in picoseconds; even pairs ran baseline first, odd ones second.
+    /// Pair i is (`baseline[i]`, `candidate[i]`), in picoseconds; even pairs ran baseline first, odd ones second.
     pub baseline: Vec<Picoseconds>,
     pub candidate: Vec<Picoseconds>,
     /// Untimed launches of each side before the first pair.

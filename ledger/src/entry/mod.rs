@@ -1,6 +1,6 @@
 //! Entries: what one leaf says, who may say it, and its canonical bytes.
 //!
-//! One leaf is one DSSE envelope around one in-toto Statement. Writing: [`seal`] a predicate with its
+//! One leaf is one DSSE envelope around one in-toto Statement. Writing: [`seal()`] a predicate with its
 //! [`Subject`]. Taking in: [`check`] the bytes against the [`Signers`] that the entries so far have named, then
 //! [`check_result_binding`] for results, append, and [`Signers::fold`] what was appended. Reading back what was
 //! checked before: [`Entry::read`].

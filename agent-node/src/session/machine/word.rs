@@ -91,7 +91,7 @@ pub enum Input {
     ReportDamaged {
         attempt: AttemptKey,
     },
-    /// The moment of [`Machine::wake_at`] came.
+    /// The moment of `Machine::wake_at` came.
     Woken {
         entropy: u64,
     },
