@@ -172,5 +172,6 @@ fn configuration(wish: &Wish, level: &Architecture, toolchain: &Toolchain) -> Fa
 }
 
 fn make_folder(path: &Path) -> Result<(), Refusal> {
-    std::fs::create_dir_all(path).map_err(|error| crate::state::io(&path.display().to_string(), &error))
+    std::fs::create_dir_all(path)
+        .map_err(|error| fleet_config::state::io(&path.display().to_string(), &error))
 }

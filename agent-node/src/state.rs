@@ -9,19 +9,15 @@
 //! Candidates and compilers see none of it but their own job folder.
 
 use fleet_config::refusal::Refusal;
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use fleet_config::state::{Age, Format, at, check_owner, check_private, make_folder};
+use std::fs::Permissions;
+use std::io::ErrorKind;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Contents of `<state>/version`.
-const VERSION: &str = "muster-node-state/1\n";
-
-/// Longest version file that is read: a damaged one may be anything.
-const VERSION_MAX: u64 = 64;
-
-/// What may lie in a new folder already: whoever starts a node in the background keeps its log and process id there.
-const BROUGHT: [&str; 2] = ["node.log", "pid"];
+/// Whoever starts a node in the background keeps its log and process id in the folder.
+const FORMAT: Format =
+    Format { version: "muster-node-state/1\n", holds: "state of a node", brought: &["node.log", "pid"] };
 
 /// A folder that this node may use.
 #[derive(Debug, Clone)]
@@ -32,15 +28,18 @@ pub struct State {
 impl State {
     /// Makes the folder if it is absent, and checks that it is this user's, private and of this version.
     pub fn admit(folder: &Path) -> Result<Self, Refusal> {
-        make_folder(folder)?;
-        let place = folder.display().to_string();
+        make_folder(folder).map_err(at(folder))?;
         // Paths inside go to children with other working folders.
-        let folder = folder.canonicalize().map_err(|error| io(&place, &error))?;
-        check_owner(&folder)?;
-        check_version(&folder)?;
+        let folder = folder.canonicalize().map_err(at(folder))?;
+        check_owner(&folder, "node")?;
+        if FORMAT.age(&folder)? == Age::New {
+            // Whoever made a new folder may have done so under a generous umask.
+            std::fs::set_permissions(&folder, Permissions::from_mode(0o700)).map_err(at(&folder))?;
+            FORMAT.found(&folder)?;
+        }
         check_private(&folder)?;
         let state = Self { folder };
-        make_folder(&state.cache())?;
+        make_folder(&state.cache()).map_err(at(&state.cache()))?;
         Ok(state)
     }
 
@@ -61,109 +60,15 @@ impl State {
         match std::fs::remove_dir_all(&jobs) {
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) => return Err(io(&jobs.display().to_string(), &error)),
+            Err(error) => return Err(at(&jobs)(error)),
         }
-        make_folder(&jobs)
-    }
-}
-
-/// A folder of another user could be changed under our feet, and its keys are known to that user.
-fn check_owner(folder: &Path) -> Result<(), Refusal> {
-    let place = folder.display().to_string();
-    let metadata = std::fs::metadata(folder).map_err(|error| io(&place, &error))?;
-    let (owner, own) = (metadata.uid(), rustix::process::geteuid().as_raw());
-    if owner != own {
-        let cause = format!("this folder belongs to user {owner}, the node runs as user {own}");
-        let next = "run as its owner, or name another --state folder";
-        return Err(Refusal::new("state/owner", place, cause, next));
-    }
-    Ok(())
-}
-
-fn check_private(folder: &Path) -> Result<(), Refusal> {
-    let place = folder.display().to_string();
-    let metadata = std::fs::metadata(folder).map_err(|error| io(&place, &error))?;
-    let mode = metadata.permissions().mode();
-    if mode & 0o022 != 0 {
-        let cause = format!("others may write to this folder (mode {:03o})", mode & 0o777);
-        return Err(Refusal::new("state/writable-by-others", place, cause, "run `chmod 700` on it"));
-    }
-    Ok(())
-}
-
-fn check_version(folder: &Path) -> Result<(), Refusal> {
-    let version = folder.join("version");
-    let place = version.display().to_string();
-    let mut text = Vec::new();
-    match File::open(&version).and_then(|file| file.take(VERSION_MAX).read_to_end(&mut text)) {
-        Ok(_) if text == VERSION.as_bytes() => Ok(()),
-        Ok(_) => Err(Refusal::new(
-            "state/version",
-            place,
-            "this folder was written by another version or program, or is damaged",
-            "use the version that wrote it, or another --state folder",
-        )),
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            let shown = folder.display().to_string();
-            let names = std::fs::read_dir(folder).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-            let mut names = names.map_err(|error| io(&shown, &error))?;
-            names.retain(|entry| !BROUGHT.iter().any(|name| entry.file_name() == *name));
-            if !names.is_empty() {
-                return Err(Refusal::new(
-                    "state/not-a-state-folder",
-                    shown,
-                    "the folder is not empty and holds no state of a node",
-                    "name an empty or new folder with --state",
-                ));
-            }
-            // Whoever made a new folder may have done so under a generous umask.
-            let private = std::fs::Permissions::from_mode(0o700);
-            std::fs::set_permissions(folder, private).map_err(|error| io(&shown, &error))?;
-            write_version(&version).map_err(|error| io(&place, &error))
-        }
-        Err(error) => Err(io(&place, &error)),
-    }
-}
-
-/// Written beside and renamed, so that a crash leaves no half version.
-fn write_version(path: &Path) -> std::io::Result<()> {
-    let temporary = path.with_extension("new");
-    let mut options = OpenOptions::new();
-    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
-    file.write_all(VERSION.as_bytes())?;
-    file.sync_all()?;
-    std::fs::rename(&temporary, path)
-}
-
-/// Makes a 0700 folder with its parents.
-fn make_folder(path: &Path) -> Result<(), Refusal> {
-    let mut builder = DirBuilder::new();
-    builder.recursive(true).mode(0o700).create(path).map_err(|error| io(&path.display().to_string(), &error))
-}
-
-/// The refusal that an I/O error on `place` becomes.
-pub fn io(place: &str, error: &std::io::Error) -> Refusal {
-    match error.kind() {
-        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => Refusal::new(
-            "state/not-writable",
-            place,
-            error.to_string(),
-            "name a folder that this user may write with --state, or mount it writable",
-        ),
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Refusal::new(
-            "state/disk-full",
-            place,
-            error.to_string(),
-            "free space on this file system, then start again",
-        ),
-        _ => Refusal::new("state/io", place, error.to_string(), "check the folder and its file system"),
+        make_folder(&jobs).map_err(at(&jobs))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs::Permissions;
 
     fn code(folder: &Path) -> String {
         State::admit(folder).unwrap_err().code.into_owned()

@@ -4,6 +4,7 @@
 use crate::session::NodeIdentity;
 use fleet_config::domain::Sha256;
 use fleet_config::refusal::Refusal;
+use fleet_config::state::fingerprint_of;
 use fleet_config::wire::close::{CloseCode, PROOF_LABEL, PROOF_MATERIAL};
 use fleet_config::wire::codec::{self, FrameError, PREFIX};
 use fleet_config::wire::{ALPN, KEEP_ALIVE_SECONDS};
@@ -23,7 +24,6 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use webpki::EndEntityCert;
 
 /// Name that is asked for in the handshake; the key is what counts.
 const SERVER_NAME: &str = "muster";
@@ -168,13 +168,13 @@ fn client_config(
     mismatch: Arc<AtomicBool>,
 ) -> Result<quinn::ClientConfig, ConnectError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(identity.tls_key().to_vec()));
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(identity.tls().pkcs8().to_vec()));
     let verifier = PinnedKey { provider: Arc::clone(&provider), pin, mismatch };
     let mut tls = rustls::ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(verifier))
-        .with_client_auth_cert(vec![identity.certificate().clone()], key)?;
+        .with_client_auth_cert(vec![identity.tls().certificate().clone()], key)?;
     tls.alpn_protocols = vec![ALPN.to_vec()];
     tls.resumption = Resumption::disabled();
     tls.enable_early_data = false;
@@ -208,8 +208,7 @@ impl ServerCertVerifier for PinnedKey {
         _ocsp_response: &[u8],
         _now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        let parsed = EndEntityCert::try_from(end_entity).map_err(|_| CertificateError::BadEncoding)?;
-        if Sha256::of(&parsed.subject_public_key_info()) == self.pin {
+        if fingerprint_of(end_entity).map_err(|_| CertificateError::BadEncoding)? == self.pin {
             Ok(ServerCertVerified::assertion())
         } else {
             self.mismatch.store(true, Ordering::Relaxed);

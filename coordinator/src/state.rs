@@ -14,15 +14,13 @@
 
 use fleet_config::identity::SecretKey;
 use fleet_config::refusal::Refusal;
-use rustix::fs::{FlockOperation, flock};
-use std::fs::{File, OpenOptions};
-use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use fleet_config::state::{self, Age, Format, Lock, at, make_folder, signing_key, surroundings};
+pub use fleet_config::state::{io, read_private, write_private};
+use std::fs::File;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use zeroize::Zeroizing;
 
-/// Contents of `<state>/version`.
-const VERSION: &str = "muster-state/1\n";
+const FORMAT: Format = Format { version: "muster-state/1\n", holds: "Muster state", brought: &[] };
 
 /// A state folder that this process owns.
 #[derive(Debug)]
@@ -73,30 +71,10 @@ impl Layout {
 
 /// Makes sure that `folder` is a state folder of this version: makes it if it is absent or empty.
 pub fn prepare(folder: &Path) -> Result<(), Refusal> {
-    let place = folder.display().to_string();
-    make_folder(folder).map_err(|error| io(&place, &error))?;
-    let version = folder.join("version");
-    match std::fs::read_to_string(&version) {
-        Ok(text) if text == VERSION => Ok(()),
-        Ok(_) => Err(Refusal::new(
-            "state/version",
-            version.display().to_string(),
-            "this folder was written by another version or is damaged",
-            "use the version that wrote it, or another --state folder",
-        )),
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            let strangers = std::fs::read_dir(folder).map_err(|error| io(&place, &error))?;
-            if strangers.count() > 0 {
-                return Err(Refusal::new(
-                    "state/not-a-state-folder",
-                    place,
-                    "the folder is not empty and holds no Muster state",
-                    "name an empty or new folder with --state",
-                ));
-            }
-            write_private(&version, VERSION.as_bytes()).map_err(|error| io(&place, &error))
-        }
-        Err(error) => Err(io(&version.display().to_string(), &error)),
+    make_folder(folder).map_err(at(folder))?;
+    match FORMAT.age(folder)? {
+        Age::Used => Ok(()),
+        Age::New => FORMAT.found(folder),
     }
 }
 
@@ -107,7 +85,7 @@ impl State {
         let lock = lock(folder)?;
         let layout = Layout::of(folder);
         for part in [layout.keys(), layout.sealed()] {
-            make_folder(&part).map_err(|error| io(&part.display().to_string(), &error))?;
+            make_folder(&part).map_err(at(&part))?;
         }
         Ok(Self { folder: folder.to_owned(), _lock: lock })
     }
@@ -119,131 +97,29 @@ impl State {
 
     /// The key named `name`, made on first use.
     pub fn key(&self, name: &str) -> Result<SecretKey, Refusal> {
-        let path = self.layout().keys().join(name);
-        let place = path.display().to_string();
-        match read_private(&path)? {
-            Some(bytes) => {
-                let seed: Zeroizing<[u8; 32]> =
-                    Zeroizing::new(bytes.as_slice().try_into().map_err(|_| {
-                        Refusal::new(
-                            "state/key",
-                            &place,
-                            "this key file does not hold 32 bytes",
-                            "restore it from a backup",
-                        )
-                    })?);
-                Ok(SecretKey::from_seed(&seed))
-            }
-            None => {
-                let mut seed = Zeroizing::new([0u8; 32]);
-                getrandom::fill(seed.as_mut()).map_err(|error| {
-                    Refusal::new(
-                        "state/randomness",
-                        &place,
-                        error.to_string(),
-                        "check the machine's random source",
-                    )
-                })?;
-                write_private(&path, seed.as_ref()).map_err(|error| io(&place, &error))?;
-                Ok(SecretKey::from_seed(&seed))
-            }
-        }
+        signing_key(&self.layout().keys().join(name), "restore it from a backup")
     }
 }
 
 /// Takes `<folder>/lock`, or says who holds it.
 fn lock(folder: &Path) -> Result<File, Refusal> {
     let path = folder.join("lock");
-    let place = path.display().to_string();
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false).mode(0o600);
-    let mut file = options.open(&path).map_err(|error| io(&place, &error))?;
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => {}
-        Err(rustix::io::Errno::WOULDBLOCK) => {
+    match state::lock(&path)? {
+        Lock::Taken(mut file) => {
+            file.set_len(0).and_then(|()| write!(file, "{}", std::process::id())).map_err(at(&path))?;
+            Ok(file)
+        }
+        Lock::Busy(mut file) => {
             let mut holder = String::new();
             // The process id inside is for people only; an unreadable one changes nothing.
             let _unreadable = file.read_to_string(&mut holder);
-            return Err(Refusal::new(
+            Err(Refusal::new(
                 "state/in-use",
-                place,
+                path.display().to_string(),
                 format!("another coordinator runs on this folder (process {})", holder.trim()),
                 "use it through its API, stop it with `muster down`, or name another --state folder",
-            ));
+            ))
         }
-        Err(error) => return Err(io(&place, &error.into())),
-    }
-    file.set_len(0)
-        .and_then(|()| write!(file, "{}", std::process::id()))
-        .map_err(|error| io(&place, &error))?;
-    Ok(file)
-}
-
-/// Reads a file that must be private to its owner; `None` if it does not exist.
-pub fn read_private(path: &Path) -> Result<Option<Zeroizing<Vec<u8>>>, Refusal> {
-    let place = path.display().to_string();
-    let mut file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(io(&place, &error)),
-    };
-    let mode = file.metadata().map_err(|error| io(&place, &error))?.permissions().mode();
-    if mode & 0o077 != 0 {
-        return Err(Refusal::new(
-            "state/secret-readable",
-            &place,
-            format!("this secret can be read by others (mode {:03o})", mode & 0o777),
-            "run `chmod 600` on it and consider the key known to others",
-        ));
-    }
-    let mut bytes = Zeroizing::new(Vec::new());
-    file.read_to_end(&mut bytes).map_err(|error| io(&place, &error))?;
-    Ok(Some(bytes))
-}
-
-/// Writes a 0600 file so that a crash leaves the old one or the new one.
-pub fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let temporary = path.with_extension("new");
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(0o600);
-    let mut file = options.open(&temporary)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    std::fs::rename(&temporary, path)?;
-    match path.parent() {
-        Some(parent) => File::open(parent)?.sync_all(),
-        None => Ok(()),
-    }
-}
-
-/// Makes a 0700 folder with its parents.
-fn make_folder(path: &Path) -> std::io::Result<()> {
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
-}
-
-/// The refusal that an I/O error on `place` becomes.
-pub fn io(place: &str, error: &std::io::Error) -> Refusal {
-    surroundings(place, error).unwrap_or_else(|| {
-        Refusal::new("state/io", place, error.to_string(), "check the folder and its file system")
-    })
-}
-
-/// The refusal of an error that lies in the file system and not in what is stored on it.
-fn surroundings(place: &str, error: &std::io::Error) -> Option<Refusal> {
-    match error.kind() {
-        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => Some(Refusal::new(
-            "state/not-writable",
-            place,
-            error.to_string(),
-            "name a folder that this user may write with --state, or mount it writable",
-        )),
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Some(Refusal::new(
-            "state/disk-full",
-            place,
-            error.to_string(),
-            "free space on this file system, then start again; nothing that was acknowledged is lost",
-        )),
-        _ => None,
     }
 }
 
@@ -304,6 +180,8 @@ impl Part {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::ErrorKind;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn a_folder_has_one_owner() {

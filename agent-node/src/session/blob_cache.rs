@@ -5,6 +5,7 @@
 
 use super::folder;
 use fleet_config::domain::{BlobRef, Digest, Sha256};
+use fleet_config::state;
 use sha2::Digest as _;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -40,8 +41,8 @@ impl BlobCache {
         if incoming.exists() {
             std::fs::remove_dir_all(&incoming)?;
         }
-        folder::make(&incoming)?;
-        folder::make(&folder.join("blake3"))?;
+        state::make_folder(&incoming)?;
+        state::make_folder(&folder.join("blake3"))?;
         let cache =
             Self { folder: folder.to_owned(), counter: Arc::default(), bytes_max, bytes: Arc::default() };
         cache.prune()?;
@@ -81,7 +82,7 @@ impl BlobCache {
     /// The bytes of a blob, if they are there and right. Wrong ones are removed.
     pub fn read(&self, blob: &BlobRef) -> std::io::Result<Option<Vec<u8>>> {
         let path = self.path(blob);
-        let Ok(found) = folder::read_bounded(&path, blob.size) else {
+        let Ok(found) = state::read_bounded(&path, blob.size) else {
             std::fs::remove_file(&path)?;
             return Ok(None);
         };
@@ -144,9 +145,9 @@ impl Incoming {
         self.file.sync_all()?;
         let path = self.cache.path(&self.blob);
         let shelf = path.parent().unwrap_or(&self.cache.folder);
-        folder::make(shelf)?;
+        state::make_folder(shelf)?;
         std::fs::rename(&self.path, &path)?;
-        folder::sync_folder(shelf)?;
+        state::sync_folder(shelf)?;
         if self.cache.bytes.fetch_add(self.size, Ordering::Relaxed) + self.size > self.cache.bytes_max {
             self.cache.prune()?;
         }

@@ -1,6 +1,5 @@
 //! Performs the machine's effects: owns the connection, the jobs and the files.
 
-use super::folder;
 use super::link::{Epoch, Events, Link, LinkEvent};
 use super::machine::{AttemptKey, ConnectFailure, Effect, Input, Machine, Moment, SessionEnd, StreamKey};
 use super::open::{CHECKPOINT_MAX, Session, describe};
@@ -11,6 +10,7 @@ use super::runner::{FinishedJob, JobFailure, JobOrder, JobRunner, ProgressSender
 use super::witness::Log;
 use fleet_config::domain::{CellId, DeviceDescription, DeviceId, Fence, NodeId};
 use fleet_config::invite::InviteSecret;
+use fleet_config::state;
 use fleet_config::wire::close::proof_message;
 use fleet_config::wire::v1::{
     Answer, Assign, Capacity, Device, FromCoordinator, FromNode, Heartbeat, Hello, Progress, Recorded,
@@ -80,7 +80,7 @@ impl Session {
 async fn keep_checkpoints(path: PathBuf, mut notes: watch::Receiver<String>) {
     while notes.changed().await.is_ok() {
         let (note, path) = (notes.borrow_and_update().clone(), path.clone());
-        let written = tokio::task::spawn_blocking(move || folder::replace(&path, note.as_bytes())).await;
+        let written = tokio::task::spawn_blocking(move || state::write_private(&path, note.as_bytes())).await;
         if !matches!(written, Ok(Ok(()))) {
             tracing::warn!(?written, "the checkpoint could not be kept");
         }

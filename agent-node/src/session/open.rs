@@ -2,7 +2,7 @@
 
 use super::blob_cache::BlobCache;
 use super::fetch::BlobFetcher;
-use super::folder::{self, NodeFolder};
+use super::folder::NodeFolder;
 use super::identity::NodeIdentity;
 use super::machine::AttemptKey;
 use super::outbox::Outbox;
@@ -10,6 +10,7 @@ use super::pin::Pin;
 use fleet_config::domain::{DeviceDescription, canonical};
 use fleet_config::invite::{Invite, InviteSecret};
 use fleet_config::refusal::Refusal;
+use fleet_config::state;
 use fleet_config::wire::v1::Device;
 use quinn::Connection;
 use std::path::PathBuf;
@@ -68,7 +69,7 @@ impl Session {
             Outbox::open(&folder.outbox()).map_err(|error| refusal(folder.outbox())(&error))?;
         let cache = BlobCache::open(&folder.blobs(), options.blob_cache_bytes)
             .map_err(|error| refusal(folder.blobs())(&error))?;
-        let checkpoint = folder::read_bounded(&folder.checkpoint(), CHECKPOINT_MAX as u64)
+        let checkpoint = state::read_bounded(&folder.checkpoint(), CHECKPOINT_MAX as u64)
             .map_err(|error| refusal(folder.checkpoint())(&error))?
             .and_then(|bytes| String::from_utf8(bytes).ok())
             .unwrap_or_default();

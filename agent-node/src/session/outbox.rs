@@ -5,9 +5,9 @@
 //! `.old-…` first, so that a crash in mid-removal leaves no half entry. What is damaged is set aside as
 //! `.damaged-…` and never sent.
 
-use super::folder;
 use super::machine::AttemptKey;
 use fleet_config::domain::{BlobRef, CellId, DeviceId, Digest, Fence};
+use fleet_config::state;
 use fleet_config::wire::FRAME_MAX;
 use fleet_config::wire::v1::{Report, ReportBlob};
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ pub struct Outbox {
 impl Outbox {
     /// Opens the folder, clears what a crash left half done, and lists what waits.
     pub fn open(folder: &Path) -> Result<(Self, Vec<(AttemptKey, String)>), OutboxError> {
-        folder::make(folder)?;
+        state::make_folder(folder)?;
         let outbox = Self { folder: folder.to_owned() };
         let mut waiting = Vec::new();
         for entry in std::fs::read_dir(folder)? {
@@ -91,17 +91,17 @@ impl Outbox {
             std::fs::remove_dir_all(&new)?;
         }
         let shelf = new.join("blobs");
-        folder::make(&shelf)?;
+        state::make_folder(&shelf)?;
         for (blob, bytes) in blobs {
-            folder::write_new(&shelf.join(blob.blake3.to_string()), bytes)?;
+            state::write_new(&shelf.join(blob.blake3.to_string()), bytes)?;
         }
-        folder::sync_folder(&shelf)?;
-        folder::write_new(&new.join("device"), device.0.as_bytes())?;
-        folder::write_new(&new.join("envelope"), envelope)?;
-        folder::sync_folder(&new)?;
+        state::sync_folder(&shelf)?;
+        state::write_new(&new.join("device"), device.0.as_bytes())?;
+        state::write_new(&new.join("envelope"), envelope)?;
+        state::sync_folder(&new)?;
         // Before the rename the entry is not there; after it is synced the result cannot be lost any more.
         std::fs::rename(&new, &place)?;
-        folder::sync_folder(&self.folder)?;
+        state::sync_folder(&self.folder)?;
         Ok(())
     }
 
@@ -109,7 +109,7 @@ impl Outbox {
     pub fn report(&self, attempt: AttemptKey) -> Result<Report, OutboxError> {
         let damaged = |cause| OutboxError::Damaged(attempt, cause);
         let place = self.place(attempt);
-        let envelope = folder::read_bounded(&place.join("envelope"), FRAME_MAX as u64 / 2)?
+        let envelope = state::read_bounded(&place.join("envelope"), FRAME_MAX as u64 / 2)?
             .ok_or_else(|| damaged("no envelope"))?;
         let mut blobs = Vec::new();
         for entry in std::fs::read_dir(place.join("blobs"))? {
@@ -117,7 +117,7 @@ impl Outbox {
             if blobs.len() == BLOBS_MAX {
                 return Err(damaged("too many blobs"));
             }
-            let bytes = folder::read_bounded(&entry.path(), BLOB_MAX)?.ok_or_else(|| damaged("no blob"))?;
+            let bytes = state::read_bounded(&entry.path(), BLOB_MAX)?.ok_or_else(|| damaged("no blob"))?;
             let blob = BlobRef::of(&bytes);
             if entry.file_name().to_str() != Some(blob.blake3.to_string().as_str()) {
                 return Err(damaged("a blob has other bytes than its name"));
@@ -139,7 +139,7 @@ impl Outbox {
     pub fn remove(&self, attempt: AttemptKey) -> Result<(), OutboxError> {
         let old = self.folder.join(format!(".old-{}", name(attempt)));
         std::fs::rename(self.place(attempt), &old)?;
-        folder::sync_folder(&self.folder)?;
+        state::sync_folder(&self.folder)?;
         Ok(std::fs::remove_dir_all(&old)?)
     }
 
@@ -150,12 +150,12 @@ impl Outbox {
             std::fs::remove_dir_all(&aside)?;
         }
         std::fs::rename(self.place(attempt), aside)?;
-        Ok(folder::sync_folder(&self.folder)?)
+        Ok(state::sync_folder(&self.folder)?)
     }
 
     fn device(&self, attempt: AttemptKey) -> Result<DeviceId, OutboxError> {
         let damaged = |cause| OutboxError::Damaged(attempt, cause);
-        let bytes = folder::read_bounded(&self.place(attempt).join("device"), DEVICE_MAX)?
+        let bytes = state::read_bounded(&self.place(attempt).join("device"), DEVICE_MAX)?
             .ok_or_else(|| damaged("no device"))?;
         String::from_utf8(bytes).map(DeviceId).map_err(|_| damaged("the device is not text"))
     }

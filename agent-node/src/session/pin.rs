@@ -1,9 +1,9 @@
 //! The pinned coordinator: where it listens, which key it has, whose ledger it keeps.
 
-use super::folder;
 use fleet_config::domain::Sha256;
 use fleet_config::invite::{ADDRESSES_MAX, check_address};
 use fleet_config::refusal::Refusal;
+use fleet_config::state;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -31,7 +31,7 @@ impl Pin {
         let damaged = |cause: String| {
             Refusal::new("state/pin", &place, cause, "delete this file and join with a new invite")
         };
-        let Some(bytes) = folder::read_bounded(path, FILE_MAX).map_err(|error| folder::io(&place, &error))?
+        let Some(bytes) = state::read_bounded(path, FILE_MAX).map_err(|error| state::io(&place, &error))?
         else {
             return Ok(None);
         };
@@ -47,7 +47,7 @@ impl Pin {
     pub fn save(&self, path: &Path) -> std::io::Result<()> {
         let mut bytes = serde_json::to_vec_pretty(self)?;
         bytes.push(b'\n');
-        folder::replace(path, &bytes)
+        state::write_private(path, &bytes)
     }
 }
 

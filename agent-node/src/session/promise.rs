@@ -2,12 +2,12 @@
 //!
 //! `<state>/promises/<first 2 hex>/<record>.json`, one file per record.
 
-use super::folder;
 use super::machine::AttemptKey;
 use super::outbox::Outbox;
 use super::pin::Pin;
 use super::witness::Log;
 use fleet_config::domain::RecordId;
+use fleet_config::state;
 use fleet_config::wire::v1::{RecordVerdict, Recorded};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -64,9 +64,9 @@ impl Promise {
     pub fn save(&self, promises: &Path) -> std::io::Result<()> {
         let record = self.record.to_string();
         let shelf = promises.join(&record[..2]);
-        folder::make(&shelf)?;
-        folder::sync_folder(promises)?;
-        folder::replace(&shelf.join(format!("{record}.json")), &serde_json::to_vec(self)?)
+        state::make_folder(&shelf)?;
+        state::sync_folder(promises)?;
+        state::write_private(&shelf.join(format!("{record}.json")), &serde_json::to_vec(self)?)
     }
 }
 

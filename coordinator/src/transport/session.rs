@@ -16,9 +16,9 @@ use super::limits;
 use super::listen::Shared;
 use super::registry::{Counters, Seat};
 use super::report;
-use super::tls;
 use fleet_config::domain::{CellId, Fence, NodeId};
 use fleet_config::identity::PublicKey;
+use fleet_config::state::fingerprint_of;
 use fleet_config::wire::close::{CloseCode, PROOF_LABEL, PROOF_MATERIAL};
 use fleet_config::wire::v1::{FromCoordinator, FromNode, Goodbye, Hello, Welcome};
 use quinn::{Connection, RecvStream, SendStream};
@@ -176,7 +176,7 @@ fn peer_facts(connection: &Connection) -> Result<PeerFacts, GreetingError> {
     let chain: Box<Vec<CertificateDer<'static>>> =
         identity.downcast().map_err(|_| GreetingError::Certificate)?;
     let certificate = chain.first().ok_or(GreetingError::Certificate)?;
-    let tls_key = tls::fingerprint_of(certificate).map_err(|_| GreetingError::Certificate)?;
+    let tls_key = fingerprint_of(certificate).map_err(|_| GreetingError::Certificate)?;
     let mut exporter = [0u8; PROOF_MATERIAL];
     connection
         .export_keying_material(&mut exporter, PROOF_LABEL, &[])
