@@ -3,6 +3,7 @@
 
 mod bench;
 mod compiling;
+mod constructors;
 mod faults;
 mod hostile;
 mod kernels;

@@ -3,7 +3,7 @@
 //! All fields are atomics, since the other side may change any of them at any time. The supervisor takes from it only
 //! that a launch has ended, and diagnosis; nothing here decides whether an output is right.
 
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// Most buffers of an evaluation: parameters of a kernel and scratch.
 pub(super) const BUFFERS_MAX: usize = 128;
@@ -20,12 +20,14 @@ pub(super) const GUARD_BYTES: usize = 4 << 20;
 
 /// What `command` may say.
 pub(super) mod command {
-    /// Answer once the artefact is loaded.
+    /// Answer when confined and ready to load.
     pub(in super::super) const GREET: u32 = 0;
     /// Map the buffers that the table names.
     pub(in super::super) const MAP: u32 = 1;
     /// Run the steps.
     pub(in super::super) const RUN: u32 = 2;
+    /// Load the artefact, which runs its initialisers: asked once, after the greeting.
+    pub(in super::super) const LOAD: u32 = 3;
 }
 
 /// What `status` may say.
@@ -36,7 +38,8 @@ pub(super) mod status {
     pub(in super::super) const FAULT: u32 = 2;
     /// The artefact could not be loaded; `text` has the loader's message.
     pub(in super::super) const LOAD: u32 = 3;
-    /// The worker could not confine itself, map memory or make threads; `text` says which.
+    /// The worker could not confine itself, map memory or make threads; `text` says which. The fleet's trouble in
+    /// answer to `GREET` only.
     pub(in super::super) const SETUP: u32 = 4;
     /// A kernel takes another number of arguments: `fault.detail` is (step, arity).
     pub(in super::super) const ARITY: u32 = 5;
@@ -74,6 +77,23 @@ pub(super) struct Control {
     pub fault: FaultSlot,
     pub buffers: [BufferSlot; BUFFERS_MAX],
     pub steps: [StepSlot; STEPS_MAX],
+}
+
+impl Control {
+    /// What a worker wrote as its text: at most [`TEXT_MAX`] bytes of anything.
+    pub(super) fn words(&self) -> String {
+        let length = self.text_length.load(Ordering::Relaxed) as usize;
+        let bytes: Vec<u8> = self.text.iter().take(length).map(|byte| byte.load(Ordering::Relaxed)).collect();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// Forgets all that a process before said. `rung` is what the doorbell said last: a fresh worker waits for another.
+    pub(super) fn forget(&self, rung: u32) {
+        self.status.store(status::GOOD, Ordering::Relaxed);
+        self.text_length.store(0, Ordering::Relaxed);
+        self.ring.store(rung, Ordering::Relaxed);
+        self.done.store(rung, Ordering::Release);
+    }
 }
 
 #[repr(C)]

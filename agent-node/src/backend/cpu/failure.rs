@@ -242,9 +242,9 @@ pub(super) fn out_of_memory(needed: u64, available: u64) -> Failure {
     ))
 }
 
-pub(super) fn timeout(limit: Milliseconds, case: &str) -> Failure {
-    let message = format!("the launch did not finish within its time limit of {} ms (timed out)", limit.0);
-    let hint = "look for a loop that does not end, or raise the task's launch limit";
+/// `what` did not finish within `limit`.
+pub(super) fn timeout(what: &str, hint: &str, limit: Milliseconds, case: &str) -> Failure {
+    let message = format!("{what} did not finish within its time limit of {} ms (timed out)", limit.0);
     let mut outcome =
         outcome(Status::Timeout, Stage::Validate, Blame::Candidate, "launch/time-limit", message, hint);
     if let Some(cause) = &mut outcome.cause {
@@ -253,20 +253,40 @@ pub(super) fn timeout(limit: Milliseconds, case: &str) -> Failure {
     Failure::new(outcome)
 }
 
-/// The worker ended without a report of its own.
-pub(super) fn ended(fault: FaultKind, vendor: String, message: String, blame: Blame) -> Failure {
-    let status = if blame == Blame::Fleet { Status::WorkerLost } else { Status::RuntimeError };
-    let hint = if blame == Blame::Fleet {
-        "the attempt is repeated"
-    } else {
-        "a kernel must not end the process or call the system"
+/// The process that holds the candidate ended without a report, or with one that only a candidate can cause.
+pub(super) fn ended(fault: FaultKind, vendor: String, message: String) -> Failure {
+    let hint = match fault {
+        FaultKind::Killed => {
+            "take less memory; offer it again if the machine was short of it for other reasons"
+        }
+        FaultKind::IllegalAddress
+        | FaultKind::MisalignedAddress
+        | FaultKind::IllegalInstruction
+        | FaultKind::ArithmeticException
+        | FaultKind::StackOverflow
+        | FaultKind::Assert
+        | FaultKind::Trap
+        | FaultKind::BarrierDivergence
+        | FaultKind::ForbiddenCall
+        | FaultKind::Other => {
+            "a kernel must not end the process, call the system or write outside its buffers"
+        }
     };
-    let mut outcome = outcome(status, Stage::Validate, blame, "launch/worker-ended", message, hint);
+    let code = "launch/worker-ended";
+    let mut outcome = outcome(Status::RuntimeError, Stage::Validate, Blame::Candidate, code, message, hint);
     if let Some(cause) = &mut outcome.cause {
         cause.fault = Some(fault);
         cause.vendor_code = Some(vendor);
     }
     Failure::new(outcome)
+}
+
+/// Loading ran the candidate's initialisers, and they did not end.
+pub(super) fn loading_timeout(limit: Milliseconds) -> Failure {
+    let message = format!("loading the candidate did not finish within {} ms (timed out)", limit.0);
+    let hint = "look for a static initialiser that does not end";
+    let code = "launch/load-time-limit";
+    Failure::new(outcome(Status::Timeout, Stage::Validate, Blame::Candidate, code, message, hint))
 }
 
 /// The artefact could not be loaded into the worker.

@@ -261,7 +261,8 @@ fn nearest<'a>(address: u64, buffers: &[Located<'a>]) -> Option<Located<'a>> {
         .copied()
 }
 
-fn signal_name(signal: i32) -> String {
+/// The usual name of a signal.
+pub(super) fn signal_name(signal: i32) -> String {
     match signal {
         libc::SIGSEGV => "SIGSEGV".to_owned(),
         libc::SIGBUS => "SIGBUS".to_owned(),
@@ -273,32 +274,6 @@ fn signal_name(signal: i32) -> String {
         libc::SIGKILL => "SIGKILL".to_owned(),
         libc::SIGXCPU => "SIGXCPU".to_owned(),
         other => format!("signal {other}"),
-    }
-}
-
-/// The outcome of a worker that ended by itself without a report.
-pub(super) fn silent_end(how: crate::sandbox::ExitHow) -> Failure {
-    use crate::sandbox::ExitHow;
-    match how {
-        ExitHow::Code(code) => failure::ended(
-            FaultKind::ForbiddenCall,
-            format!("exit {code}"),
-            format!("the kernel ended its process with code {code}"),
-            Blame::Candidate,
-        ),
-        // Nobody but the kernel under memory pressure, or an operator, sends this to a worker.
-        ExitHow::Signal(libc::SIGKILL) | ExitHow::Deadline => failure::ended(
-            FaultKind::Killed,
-            signal_name(libc::SIGKILL),
-            "the worker was killed from outside".to_owned(),
-            Blame::Fleet,
-        ),
-        ExitHow::Signal(signal) => failure::ended(
-            if signal == libc::SIGSYS { FaultKind::ForbiddenCall } else { FaultKind::Other },
-            signal_name(signal),
-            format!("the kernel ended its process by {}", signal_name(signal)),
-            Blame::Candidate,
-        ),
     }
 }
 

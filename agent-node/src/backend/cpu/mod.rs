@@ -29,6 +29,7 @@ mod signals;
 mod supervisor;
 mod surroundings;
 mod toolchain;
+mod verdict;
 mod watch;
 mod worker;
 

@@ -136,13 +136,13 @@ fn report(write: impl FnOnce(&Control)) {
     }
     write(control);
     control.status.store(status::FAULT, Ordering::Release);
-    finish(control);
+    finish(control, control.ring.load(Ordering::Acquire));
     // SAFETY: ends the process at once, without running anything of the candidate's.
     unsafe { libc::_exit(REPORTED) }
 }
 
-/// Answers the last ring.
-pub(super) fn finish(control: &Control) {
-    control.done.store(control.ring.load(Ordering::Acquire), Ordering::Release);
+/// Answers the ring `rung`.
+pub(super) fn finish(control: &Control, rung: u32) {
+    control.done.store(rung, Ordering::Release);
     let _ = futex::wake(&control.done, futex::Flags::empty(), 1);
 }

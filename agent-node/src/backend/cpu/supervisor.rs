@@ -1,26 +1,25 @@
 //! The supervisor's side of a worker: buffers, doorbell, clock, limits, fences.
 
-use super::control::{Control, command, status};
+use super::control::{Control, status};
 use super::failure::{self, infrastructure};
-use super::fault::{Located, Report, explain, is_read_only, silent_end};
+use super::fault::{Located, Report, explain, is_read_only};
 use super::layout::{Placement, Segment, canary, file_bytes, layout, mix};
 use super::limits;
 use super::motion;
 use super::order::write_step;
 use super::shared::SharedFile;
-use super::watch::Watch;
+use super::verdict::{self, Question};
+use super::watch::{Standing, Watch};
 use super::worker::SHARED_DESCRIPTOR;
 use crate::backend::{Artefact, Evaluation, Failure, Worker, WorkerOptions};
 use crate::clock;
 use crate::sandbox::{self, Child, Profile, Request, ResourceLimits};
-use fleet_config::domain::{Blame, FaultKind, MemoryPlace, Picoseconds, SourcePlace, Stage, Status};
+use fleet_config::domain::{FaultKind, MemoryPlace, Picoseconds, SourcePlace, Stage, Status};
 use rustix::thread::futex;
 use std::ffi::OsString;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Loading and mapping are quick; a machine that swaps is given time.
-const SETUP_LIMIT: Duration = Duration::from_secs(20);
 /// How often a silent worker is looked at: a report ends the wait at once, only an unannounced end needs this.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 const OUTPUT_MAX: usize = 64 << 10;
@@ -35,8 +34,8 @@ pub(super) struct CpuWorker {
     /// What the doorbell said last.
     rung: u32,
     rings: u64,
-    /// Whether this process has run a kernel: from then on all that it says may be the candidate's words.
-    tainted: bool,
+    /// What the process was asked last, which says whose words its answers are.
+    asked: Question,
     artefact: Artefact,
     threads: u32,
     options: WorkerOptions,
@@ -62,7 +61,7 @@ impl CpuWorker {
             child: None,
             rung: 0,
             rings: 0,
-            tainted: false,
+            asked: Question::Greet,
             artefact: artefact.clone(),
             threads,
             options: options.clone(),
@@ -73,12 +72,11 @@ impl CpuWorker {
         Ok(worker)
     }
 
-    /// Starts a process on the same memory; the one before it is gone.
+    /// Starts a process on the same memory, and loads the artefact once it is confined; the one before it is gone.
     fn start(&mut self) -> Result<(), Failure> {
         let failed = |what: &str, error: &dyn std::fmt::Display| infrastructure(Stage::Prepare, what, error);
         self.end();
-        self.tainted = false;
-        self.control().status.store(status::GOOD, Ordering::Release);
+        self.control().forget(self.rung);
         let passed = self.shared.duplicate().map_err(|error| failed("share memory", &error))?;
         let arguments = [
             OsString::from("worker-cpu"),
@@ -108,7 +106,8 @@ impl CpuWorker {
         };
         let child = sandbox::spawn(request, self.options.confinement);
         self.child = Some(child.map_err(|error| failed("start the worker", &error))?);
-        self.ring(command::GREET, SETUP_LIMIT).map(|_| ())
+        self.ring(Question::Greet)?;
+        self.ring(Question::Load).map(|_| ())
     }
 
     fn control(&self) -> &Control {
@@ -117,14 +116,14 @@ impl CpuWorker {
 
     /// Rings the doorbell, waits for the answer and takes the time between: from before any thread of the worker may
     /// run to after the answer was seen. Afterwards none may.
-    fn ring(&mut self, what: u32, limit: Duration) -> Result<Duration, Failure> {
+    fn ring(&mut self, question: Question) -> Result<Duration, Failure> {
         self.rings += 1;
         let drawn = mix(self.seed ^ self.rings);
         // Drawn, so that no worker can answer before it is asked; and another than before, so that it is seen.
         let fresh = u32::try_from(drawn >> 32).unwrap_or(1);
         self.rung = if fresh == self.rung { !fresh } else { fresh };
         let watch = match &self.prepared {
-            Some(prepared) if what == command::RUN => {
+            Some(prepared) if question == Question::Run => {
                 Watch::draw(&prepared.evaluation.buffers, &prepared.segments, drawn)
             }
             Some(_) | None => Watch::draw(&[], &[], drawn),
@@ -134,24 +133,28 @@ impl CpuWorker {
         };
         let stop_failed = |error: std::io::Error| infrastructure(Stage::Validate, "stop the worker", &error);
         let control = self.shared.control();
-        control.command.store(what, Ordering::Relaxed);
+        self.asked = question;
+        control.command.store(question.command(), Ordering::Relaxed);
         control.ring.store(self.rung, Ordering::Release);
-        self.tainted |= what == command::RUN;
         let started = clock::monotonic();
         motion::go_on(child).map_err(stop_failed)?;
         // A worker that was never stopped sleeps before the doorbell.
         let _ = futex::wake(&control.ring, futex::Flags::empty(), 1);
-        let time = self.wait_for_answer(started, limit)?;
-        let seen = watch.look(&self.shared);
+        let time = self.wait_for_answer(started, question.limit(self.options.launch_limit))?;
         let Some(child) = &self.child else { return Ok(time) };
-        motion::stop(child).map_err(stop_failed)?;
+        let standing = watch.across(&self.shared, || motion::stop(child)).map_err(stop_failed)?;
         self.answered()?;
-        if seen == watch.look(&self.shared) {
-            return Ok(time);
+        match standing {
+            Standing::Still => Ok(time),
+            Standing::Changed => {
+                self.end();
+                Err(failure::late_write(self.case()))
+            }
         }
-        let case = self.prepared.as_ref().map_or("", |prepared| &prepared.evaluation.case).to_owned();
-        self.end();
-        Err(failure::late_write(&case))
+    }
+
+    fn case(&self) -> &str {
+        self.prepared.as_ref().map_or("", |prepared| &prepared.evaluation.case)
     }
 
     fn wait_for_answer(&mut self, started: Duration, limit: Duration) -> Result<Duration, Failure> {
@@ -164,7 +167,8 @@ impl CpuWorker {
                 return Ok(now.saturating_sub(started));
             }
             if now >= end {
-                return Err(self.overdue());
+                self.end();
+                return Err(verdict::silence(self.asked, limit, self.case()));
             }
             let slice = rustix::fs::Timespec::try_from((end - now).min(LOOK_EVERY)).ok();
             let waited = futex::wait(&control.done, futex::Flags::empty(), done, slice.as_ref());
@@ -187,32 +191,15 @@ impl CpuWorker {
         if said == status::GOOD {
             return Ok(());
         }
-        let text = text(control);
         let report = Report::read(control);
         let failure = match said {
-            status::FAULT => self.explain(&report),
-            status::LOAD => failure::loading(&text),
-            status::ARITY => failure::launch(format!(
-                "step {} of the plan gives another number of arguments than the kernel's {} parameters",
-                report.detail[0], report.detail[1]
-            )),
-            // Our own code says this before it loads a candidate, and when it maps buffers for the first time; later it may be anybody's word.
-            status::SETUP if !self.tainted => infrastructure(Stage::Validate, "set the worker up", &text),
-            said => failure::ended(
-                FaultKind::ForbiddenCall,
-                format!("status {said}"),
-                "the kernel wrote into the page that its worker and the supervisor share".to_owned(),
-                Blame::Candidate,
-            ),
+            status::FAULT if self.asked != Question::Greet => {
+                verdict::explained(self.asked, self.explain(&report))
+            }
+            said => verdict::word(self.asked, said, &report, &control.words()),
         };
         self.end();
         Err(failure)
-    }
-
-    fn overdue(&mut self) -> Failure {
-        let case = self.prepared.as_ref().map_or("", |prepared| &prepared.evaluation.case).to_owned();
-        self.end();
-        failure::timeout(self.options.launch_limit, &case)
     }
 
     /// The failure that a worker's unannounced end means; `None` while it lives or if it has answered after all.
@@ -225,7 +212,7 @@ impl CpuWorker {
             return None;
         }
         self.child = None;
-        let mut failure = silent_end(exit.how);
+        let mut failure = verdict::death(self.asked, exit.how);
         if !exit.output.bytes.is_empty() {
             failure.log = Some(exit.output.bytes);
         }
@@ -284,7 +271,7 @@ impl CpuWorker {
         }
         control.step_count.store(u32::try_from(evaluation.steps.len()).unwrap_or(0), Ordering::Release);
         self.prepared = Some(Prepared { evaluation, segments });
-        self.ring(command::MAP, SETUP_LIMIT).map(|_| ())
+        self.ring(Question::Map).map(|_| ())
     }
 
     fn segment(&self, index: usize) -> Result<Segment, Failure> {
@@ -360,7 +347,7 @@ impl Worker for CpuWorker {
         if self.prepared.is_none() {
             return Err(infrastructure(Stage::Validate, "launch", &"nothing was prepared"));
         }
-        let time = self.ring(command::RUN, Duration::from_millis(self.options.launch_limit.0))?;
+        let time = self.ring(Question::Run)?;
         Ok(Picoseconds(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).saturating_mul(1000)))
     }
 
@@ -400,12 +387,6 @@ impl Worker for CpuWorker {
     fn finish(mut self: Box<Self>) {
         self.end();
     }
-}
-
-fn text(control: &Control) -> String {
-    let length = control.text_length.load(Ordering::Relaxed) as usize;
-    let bytes: Vec<u8> = control.text.iter().take(length).map(|byte| byte.load(Ordering::Relaxed)).collect();
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// File and line of an instruction, from the line tables of the artefact. The innermost frame in the candidate's own

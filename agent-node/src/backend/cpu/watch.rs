@@ -9,6 +9,14 @@ use fleet_config::domain::Role;
 const WORDS: u64 = 64;
 const WORD: usize = 8;
 
+/// Whether the outputs stood when a launch said that it was done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "an output that changed is a verdict"]
+pub(super) enum Standing {
+    Still,
+    Changed,
+}
+
 /// Places in the shared file, drawn for one launch; no worker can tell them.
 #[derive(Debug)]
 pub(super) struct Watch(Vec<usize>);
@@ -39,8 +47,19 @@ impl Watch {
         Self((0..WORDS).filter_map(place).collect())
     }
 
+    /// Looks before and after `between`, which stops the worker.
+    pub(super) fn across<E>(
+        &self,
+        shared: &SharedFile,
+        between: impl FnOnce() -> Result<(), E>,
+    ) -> Result<Standing, E> {
+        let before = self.look(shared);
+        between()?;
+        Ok(if before == self.look(shared) { Standing::Still } else { Standing::Changed })
+    }
+
     /// What stands there now.
-    pub(super) fn look(&self, shared: &SharedFile) -> Vec<[u8; WORD]> {
+    fn look(&self, shared: &SharedFile) -> Vec<[u8; WORD]> {
         self.0.iter().filter_map(|place| shared.word(*place)).collect()
     }
 }
@@ -69,5 +88,36 @@ mod tests {
         assert_eq!(count(&segments[1]) + count(&segments[3]), 64);
         assert!(count(&segments[1]) > 4 && count(&segments[3]) > 32);
         assert_ne!(watch.0, Watch::draw(&buffers, &segments, 2).0);
+    }
+
+    #[test]
+    fn a_write_between_the_answer_and_the_stop_is_seen_in_every_output_and_nowhere_else() {
+        let uses = [
+            BufferUse::Parameter(Role::In),
+            BufferUse::Parameter(Role::Out),
+            BufferUse::Scratch,
+            BufferUse::Parameter(Role::Inout),
+        ];
+        let buffers =
+            uses.map(|use_| Buffer { name: "x".to_owned(), use_, element: ElementType::F32, bytes: 4096 });
+        let segments = layout(&buffers, Placement::AtStart).unwrap();
+        let end = segments.iter().map(|segment| segment.file_offset + segment.mapped).max().unwrap();
+        let shared = SharedFile::create(end).unwrap();
+        for seed in 0..20 {
+            let watch = Watch::draw(&buffers, &segments, seed);
+            let quiet = watch.across(&shared, || Ok::<(), ()>(()));
+            assert_eq!(quiet, Ok(Standing::Still), "seed {seed}");
+            for (segment, use_) in segments.iter().zip(uses) {
+                // What a worker that has answered writes before the signal reaches it.
+                let late = || {
+                    let byte = shared.read(segment.offset(), 1).ok_or(())?[0].wrapping_add(1);
+                    shared.fill(segment.offset(), segment.bytes, byte).then_some(()).ok_or(())
+                };
+                let output = use_ != BufferUse::Scratch && use_ != BufferUse::Parameter(Role::In);
+                let expected = if output { Standing::Changed } else { Standing::Still };
+                assert_eq!(watch.across(&shared, late), Ok(expected), "seed {seed}, {use_:?}");
+            }
+            assert_eq!(watch.across(&shared, || Err("cannot stop")), Err("cannot stop"));
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The worker process: holds the candidate, runs it when the doorbell rings, decides nothing.
 //!
-//! Order: map the control page, make the threads, install the handlers, lock the sandbox, load the artefact, serve.
+//! Order: map the control page, make the threads, install the handlers, lock the sandbox, serve. Nothing of the
+//! candidate is loaded before the supervisor, which has heard that all this went well, asks for it.
 
 use super::control::{
     ARGUMENTS_MAX, BUFFERS_MAX, Control, FILL_STEP, GUARD_BYTES, SCALAR, STEPS_MAX, StepSlot, TEXT_MAX,
@@ -41,26 +42,35 @@ pub fn worker_main<E: std::fmt::Display>(
     let Ok(shared) = SharedFile::open(file) else { return ExitCode::FAILURE };
     let shared: &'static SharedFile = Box::leak(Box::new(shared));
     let control = shared.control();
-    match start(arguments, control, lock) {
-        Ok((pool, module)) => serve(shared, pool, &module),
-        Err((reason, text)) => {
-            say(control, &text);
-            control.status.store(reason, Ordering::Release);
-            signals::finish(control);
-            ExitCode::FAILURE
-        }
-    }
+    let pool = start(arguments.threads, control, lock);
+    // A failure is kept for the greeting: what is said before the question is heard by nobody.
+    let ready = pool.map(|pool| Ready {
+        artefact: arguments.artefact.clone(),
+        pool,
+        module: None,
+        mapped: Vec::new(),
+    });
+    serve(shared, ready)
 }
 
 type Failed = (u32, String);
 
+/// A confined process.
+struct Ready {
+    artefact: PathBuf,
+    pool: &'static Pool,
+    /// Absent until the supervisor asks for it.
+    module: Option<Module>,
+    mapped: Vec<Mapping>,
+}
+
 fn start<E: std::fmt::Display>(
-    arguments: &WorkerArguments,
+    threads: u32,
     control: &'static Control,
     lock: impl FnOnce() -> Result<(), E>,
-) -> Result<(&'static Pool, Module), Failed> {
+) -> Result<&'static Pool, Failed> {
     let setup = |what: &str, cause: &dyn std::fmt::Display| (status::SETUP, format!("{what}: {cause}"));
-    let threads = arguments.threads.clamp(1, THREADS_MAX);
+    let threads = threads.clamp(1, THREADS_MAX);
     let pool: &'static Pool = Box::leak(Box::new(Pool::new(threads)));
     if !signals::prepare_thread() || !signals::install(control) {
         return Err(setup("signal handlers", &io::Error::last_os_error()));
@@ -77,11 +87,7 @@ fn start<E: std::fmt::Display>(
             .map_err(|error| setup("threads", &error))?;
     }
     lock().map_err(|error| setup("sandbox", &error))?;
-    let module = Module::load(&arguments.artefact)
-        .map_err(|error| (status::LOAD, loader_text(&error, &arguments.artefact)))?;
-    signals::set_module(module.place, module.base);
-    signals::finish(control);
-    Ok((pool, module))
+    Ok(pool)
 }
 
 fn loader_text(error: &libloading::Error, path: &Path) -> String {
@@ -97,27 +103,49 @@ fn say(control: &Control, text: &str) {
 }
 
 /// Waits for the doorbell, for ever: the supervisor ends this process.
-fn serve(shared: &SharedFile, pool: &Pool, module: &Module) -> ExitCode {
+fn serve(shared: &SharedFile, mut ready: Result<Ready, Failed>) -> ExitCode {
     let control = shared.control();
-    let mut mapped: Vec<Mapping> = Vec::new();
+    // Kept here, since whoever reaches the page can write the words in it.
+    let mut heard = control.done.load(Ordering::Relaxed);
     loop {
-        let heard = control.done.load(Ordering::Relaxed);
-        if control.ring.load(Ordering::Acquire) == heard {
+        let rung = control.ring.load(Ordering::Acquire);
+        if rung == heard {
             let _ = futex::wait(&control.ring, futex::Flags::empty(), heard, None);
             continue;
         }
-        let result = match control.command.load(Ordering::Relaxed) {
-            // New mappings are made before the old ones go, so that addresses change.
-            command::MAP => map_buffers(shared).map(|fresh| mapped = fresh),
-            command::GREET => Ok(()),
-            command::RUN => run_steps(control, pool, module, &mapped),
-            _ => Err((status::SETUP, "unknown command".to_owned())),
+        heard = rung;
+        let result = match &mut ready {
+            Ok(ready) => ready.obey(control.command.load(Ordering::Relaxed), shared),
+            Err(failed) => Err(failed.clone()),
         };
         if let Err((reason, text)) = result {
             say(control, &text);
             control.status.store(reason, Ordering::Release);
         }
-        signals::finish(control);
+        // This ring and no other: a candidate may have answered it before, and then it has rung again since.
+        signals::finish(control, rung);
+    }
+}
+
+impl Ready {
+    fn obey(&mut self, command: u32, shared: &SharedFile) -> Result<(), Failed> {
+        match command {
+            command::GREET => Ok(()),
+            command::LOAD => {
+                let loaded = Module::load(&self.artefact)
+                    .map_err(|error| (status::LOAD, loader_text(&error, &self.artefact)))?;
+                signals::set_module(loaded.place, loaded.base);
+                self.module = Some(loaded);
+                Ok(())
+            }
+            // New mappings are made before the old ones go, so that addresses change.
+            command::MAP => map_buffers(shared).map(|fresh| self.mapped = fresh),
+            command::RUN => match &self.module {
+                Some(module) => run_steps(shared.control(), self.pool, module, &self.mapped),
+                None => Err((status::SETUP, "a launch before the load".to_owned())),
+            },
+            _ => Err((status::SETUP, "unknown command".to_owned())),
+        }
     }
 }
 
