@@ -41,7 +41,7 @@ pub(super) fn worker() -> Result<BpfProgram, Error> {
     rules.extend(listed(WORKER_ALLOWED_LEGACY));
     let own = u64::from(std::process::id());
     let mut when = |call: i64, rule: SeccompRule| rules.entry(call).or_default().push(rule);
-    // abort() and raise(). What kills without a trace would look as if it came from outside, which is the fleet's fault.
+    // abort() and raise(). What kills without a trace is to come from outside alone.
     let (kill, stop) = (u64::from(libc::SIGKILL.unsigned_abs()), u64::from(libc::SIGSTOP.unsigned_abs()));
     for (call, at) in [(libc::SYS_kill, 1), (libc::SYS_tgkill, 2), (libc::SYS_rt_tgsigqueueinfo, 2)] {
         when(call, rule(&[(0, Eq, own), (at, Ne, kill), (at, Ne, stop)])?);

@@ -42,6 +42,16 @@ pub(crate) fn bench() -> Option<Bench> {
 }
 
 pub(crate) fn bench_with(compilers: &[PathBuf]) -> Option<Bench> {
+    bench_on(compilers, 2)
+}
+
+/// A device whose workers have one thread, which takes every signal.
+pub(crate) fn bench_of_one_thread() -> Option<Bench> {
+    let compilers: Vec<PathBuf> = USUAL_COMPILERS.iter().map(PathBuf::from).collect();
+    bench_on(&compilers, 1)
+}
+
+fn bench_on(compilers: &[PathBuf], threads: u32) -> Option<Bench> {
     set_launcher(PathBuf::from(env!("CARGO_BIN_EXE_muster-node")));
     let folder = tempfile::tempdir().unwrap();
     let toolchain = match Toolchain::discover(compilers, folder.path(), Confinement::Required) {
@@ -59,11 +69,11 @@ pub(crate) fn bench_with(compilers: &[PathBuf]) -> Option<Bench> {
         memory: MEMORY,
         identity: BTreeMap::new(),
         configuration: BTreeMap::new(),
-        attributes: attributes(2),
+        attributes: attributes(threads),
     };
     let mut policy = MeasurementPolicy::cpu_paired();
     policy.fp_contract = FpContract::Off;
-    let backend = CpuBackend::new(toolchain, device, 2, ArtefactCache::new(cache(), 1 << 30));
+    let backend = CpuBackend::new(toolchain, device, threads, ArtefactCache::new(cache(), 1 << 30));
     Some(Bench { backend, folder, architecture, policy, interrupt: Interrupt::never() })
 }
 

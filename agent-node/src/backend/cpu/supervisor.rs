@@ -9,7 +9,7 @@ use super::motion;
 use super::order::write_step;
 use super::shared::SharedFile;
 use super::verdict::{self, Question};
-use super::watch::{Standing, Watch};
+use super::watch::Watch;
 use super::worker::SHARED_DESCRIPTOR;
 use crate::backend::{Artefact, Evaluation, Failure, Worker, WorkerOptions};
 use crate::clock;
@@ -144,13 +144,11 @@ impl CpuWorker {
         let Some(child) = &self.child else { return Ok(time) };
         let standing = watch.across(&self.shared, || motion::stop(child)).map_err(stop_failed)?;
         self.answered()?;
-        match standing {
-            Standing::Still => Ok(time),
-            Standing::Changed => {
-                self.end();
-                Err(failure::late_write(self.case()))
-            }
+        if let Some(failure) = verdict::late(standing, self.case()) {
+            self.end();
+            return Err(failure);
         }
+        Ok(time)
     }
 
     fn case(&self) -> &str {

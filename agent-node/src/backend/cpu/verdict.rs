@@ -12,6 +12,7 @@
 use super::control::{command, status};
 use super::failure::{self, infrastructure};
 use super::fault::{Report, signal_name};
+use super::watch::Standing;
 use crate::backend::Failure;
 use crate::sandbox::ExitHow;
 use fleet_config::domain::{FaultKind, Milliseconds, Stage};
@@ -124,6 +125,14 @@ pub(super) fn death(question: Question, how: ExitHow) -> Failure {
     failure::ended(fault, vendor, message)
 }
 
+/// The failure that outputs mean which did not stand when the launch said that it was done.
+pub(super) fn late(standing: Standing, case: &str) -> Option<Failure> {
+    match standing {
+        Standing::Still => None,
+        Standing::Changed => Some(failure::late_write(case)),
+    }
+}
+
 /// A fault's explanation, which speaks of a kernel, for what happened before any kernel ran.
 pub(super) fn explained(question: Question, mut failure: Failure) -> Failure {
     match question {
@@ -220,6 +229,16 @@ mod tests {
         );
         assert!(cause(Question::Map).message.contains("map buffers"));
         assert_eq!(cause(Question::Run).code, "launch/time-limit");
+    }
+
+    #[test]
+    fn an_output_that_changed_after_the_answer_is_suspicious() {
+        assert!(late(Standing::Still, "c").is_none());
+        let outcome = late(Standing::Changed, "c").unwrap().outcome;
+        assert_eq!(
+            (outcome.status, outcome.cause.unwrap().code.as_str()),
+            (Status::Suspicious, "run/late-write")
+        );
     }
 
     #[test]
