@@ -1,7 +1,7 @@
 //! Comparison of an output with the expected bytes: the one rule that decides whether a result is right.
 
+use crate::domain::encoding::{Number, read};
 use crate::domain::{Decimal, ElementType, Mismatch, NanRule, Tolerance};
-use crate::generator::{Number, read};
 
 /// Bytes that outputs are filled with before a checked launch, one per run. Both are unlikely results in every
 /// element type: 0xFF… is a NaN in floats, 0x7B… a huge number in doubles and singles.

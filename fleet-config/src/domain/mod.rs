@@ -12,6 +12,7 @@ pub mod canonical;
 mod decimal;
 mod device;
 mod element;
+pub mod encoding;
 mod expression;
 mod fingerprint;
 pub mod half;

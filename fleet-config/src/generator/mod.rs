@@ -6,21 +6,18 @@
 //! * counter: (index low, index high, 0, 0); the first two words of the block are 64 bits r, first word low.
 //!
 //! All arithmetic is IEEE 754 double, rounded after every + − × ÷ √, never fused, and the result is rounded
-//! once to the element type ([`mod@encoding`]):
+//! once to the element type ([`crate::domain::encoding`]):
 //! * uniform: low + (high − low) × u, where u is the top 24 bits of the first word ÷ 2^24, or for f64 the top 53
 //!   bits of r ÷ 2^53; an element that rounding carried to `high` or beyond becomes the next one below;
 //! * normal: mean + std × q((k + ½) ÷ 2^52), where k is the top 52 bits of r and q is AS 241 ([`mod@normal`]);
 //! * integers: low + ⌊r × (high − low) ÷ 2^64⌋; arange: start + index × step; constant: the value;
 //! * specials overwrite single elements at the end.
 
-mod encoding;
 mod normal;
 mod philox;
 
-pub(crate) use encoding::{Number, read};
-
+use crate::domain::encoding::{Number, non_finite, push_integer, push_real, read};
 use crate::domain::{ElementType, Input, Seed, Special, SpecialValue};
-use encoding::{non_finite, push_integer, push_real};
 use philox::Stream;
 
 /// Raised when any element of any draw changes; part of every record.

@@ -1,12 +1,12 @@
 //! Elements as little-endian bytes, and back.
 
-use crate::domain::ElementType;
-use crate::domain::half::{bf16_from_f64, bf16_to_f64, f16_from_f64, f16_to_f64};
+use super::ElementType;
+use super::half::{bf16_from_f64, bf16_to_f64, f16_from_f64, f16_to_f64};
 
 /// Appends `value` as one `element`. Floats are rounded once, to nearest, ties to even; overflow gives the
 /// largest finite value, so that no draw is infinite. Integers take the floor, held within their range. A bool
 /// is true from one half on. Reserved types append nothing.
-pub(crate) fn push_real(bytes: &mut Vec<u8>, element: ElementType, value: f64) {
+pub fn push_real(bytes: &mut Vec<u8>, element: ElementType, value: f64) {
     match element {
         ElementType::F64 => bytes.extend(value.clamp(f64::MIN, f64::MAX).to_le_bytes()),
         ElementType::F32 => bytes.extend((value as f32).clamp(f32::MIN, f32::MAX).to_le_bytes()),
@@ -30,7 +30,7 @@ pub(crate) fn push_real(bytes: &mut Vec<u8>, element: ElementType, value: f64) {
 }
 
 /// Appends an integer that was checked to fit: exactly for integers and bool, through a double for floats.
-pub(crate) fn push_integer(bytes: &mut Vec<u8>, element: ElementType, value: i64) {
+pub fn push_integer(bytes: &mut Vec<u8>, element: ElementType, value: i64) {
     match element {
         ElementType::F64 | ElementType::F32 | ElementType::F16 | ElementType::Bf16 => {
             push_real(bytes, element, value as f64);
@@ -44,7 +44,7 @@ pub(crate) fn push_integer(bytes: &mut Vec<u8>, element: ElementType, value: i64
 }
 
 /// The bytes of a non-finite float; `None` for types that have none.
-pub(crate) fn non_finite(element: ElementType, value: f64) -> Option<Vec<u8>> {
+pub fn non_finite(element: ElementType, value: f64) -> Option<Vec<u8>> {
     match element {
         ElementType::F64 => Some(value.to_le_bytes().to_vec()),
         ElementType::F32 => Some((value as f32).to_le_bytes().to_vec()),
@@ -67,13 +67,13 @@ pub(crate) fn non_finite(element: ElementType, value: f64) -> Option<Vec<u8>> {
 
 /// One element as a number: floats as doubles (exact), integers and bool as wide integers.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Number {
+pub enum Number {
     Real(f64),
     Integer(i128),
 }
 
 /// The number in the first bytes of `bytes`; `None` if they are too few or the type is reserved.
-pub(crate) fn read(element: ElementType, bytes: &[u8]) -> Option<Number> {
+pub fn read(element: ElementType, bytes: &[u8]) -> Option<Number> {
     /// The first bytes as an array.
     fn take<const N: usize>(bytes: &[u8]) -> Option<[u8; N]> {
         bytes.first_chunk().copied()
