@@ -2,18 +2,21 @@
 
 use super::ElementType;
 use super::half::{bf16_from_f64, bf16_to_f64, f16_from_f64, f16_to_f64};
+use std::ops::RangeInclusive;
 
 /// Appends `value` as one `element`. Floats are rounded once, to nearest, ties to even; overflow gives the
 /// largest finite value, so that no draw is infinite. Integers take the floor, held within their range. A bool
 /// is true from one half on. Reserved types append nothing.
 pub fn push_real(bytes: &mut Vec<u8>, element: ElementType, value: f64) {
     match element {
-        ElementType::F64 => bytes.extend(value.clamp(f64::MIN, f64::MAX).to_le_bytes()),
-        ElementType::F32 => bytes.extend((value as f32).clamp(f32::MIN, f32::MAX).to_le_bytes()),
-        ElementType::F16 => bytes.extend(f16_from_f64(value.clamp(-65504.0, 65504.0)).to_le_bytes()),
+        ElementType::F64 => push_nearest(bytes, element, value.clamp(f64::MIN, f64::MAX)),
+        ElementType::F32 => {
+            push_nearest(bytes, element, value.clamp(f64::from(f32::MIN), f64::from(f32::MAX)));
+        }
+        ElementType::F16 => push_nearest(bytes, element, value.clamp(-65504.0, 65504.0)),
         ElementType::Bf16 => {
             let largest = bf16_to_f64(0x7f7f);
-            bytes.extend(bf16_from_f64(value.clamp(-largest, largest)).to_le_bytes());
+            push_nearest(bytes, element, value.clamp(-largest, largest));
         }
         // A cast from float to integer saturates.
         ElementType::I64 => bytes.extend((value.floor() as i64).to_le_bytes()),
@@ -29,7 +32,7 @@ pub fn push_real(bytes: &mut Vec<u8>, element: ElementType, value: f64) {
     }
 }
 
-/// Appends an integer that was checked to fit: exactly for integers and bool, through a double for floats.
+/// Appends an integer that is one of [`integers`]: exactly for integers and bool, through a double for floats.
 pub fn push_integer(bytes: &mut Vec<u8>, element: ElementType, value: i64) {
     match element {
         ElementType::F64 | ElementType::F32 | ElementType::F16 | ElementType::Bf16 => {
@@ -43,13 +46,13 @@ pub fn push_integer(bytes: &mut Vec<u8>, element: ElementType, value: i64) {
     }
 }
 
-/// The bytes of a non-finite float; `None` for types that have none.
-pub fn non_finite(element: ElementType, value: f64) -> Option<Vec<u8>> {
+/// Appends the float `element` nearest to `value`, ties to even, infinite on overflow; nothing for other types.
+fn push_nearest(bytes: &mut Vec<u8>, element: ElementType, value: f64) {
     match element {
-        ElementType::F64 => Some(value.to_le_bytes().to_vec()),
-        ElementType::F32 => Some((value as f32).to_le_bytes().to_vec()),
-        ElementType::F16 => Some(f16_from_f64(value).to_le_bytes().to_vec()),
-        ElementType::Bf16 => Some(bf16_from_f64(value).to_le_bytes().to_vec()),
+        ElementType::F64 => bytes.extend(value.to_le_bytes()),
+        ElementType::F32 => bytes.extend((value as f32).to_le_bytes()),
+        ElementType::F16 => bytes.extend(f16_from_f64(value).to_le_bytes()),
+        ElementType::Bf16 => bytes.extend(bf16_from_f64(value).to_le_bytes()),
         ElementType::I64
         | ElementType::I32
         | ElementType::I16
@@ -61,8 +64,36 @@ pub fn non_finite(element: ElementType, value: f64) -> Option<Vec<u8>> {
         | ElementType::Bool
         | ElementType::Fp8E4m3
         | ElementType::Fp8E5m2
-        | ElementType::Fp4E2m1 => None,
+        | ElementType::Fp4E2m1 => {}
     }
+}
+
+/// The bytes of the float `element` nearest to `value`, infinite on overflow; `None` for types that are no floats.
+pub fn nearest(element: ElementType, value: f64) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    push_nearest(&mut bytes, element, value);
+    (!bytes.is_empty()).then_some(bytes)
+}
+
+/// The integers that `element` holds, each of them exactly; `None` for reserved types.
+pub fn integers(element: ElementType) -> Option<RangeInclusive<i128>> {
+    Some(match element {
+        ElementType::F64 => -(1 << 53)..=1 << 53,
+        ElementType::F32 => -(1 << 24)..=1 << 24,
+        ElementType::F16 => -(1 << 11)..=1 << 11,
+        ElementType::Bf16 => -(1 << 8)..=1 << 8,
+        ElementType::I64 => i64::MIN.into()..=i64::MAX.into(),
+        ElementType::I32 => i32::MIN.into()..=i32::MAX.into(),
+        ElementType::I16 => i16::MIN.into()..=i16::MAX.into(),
+        ElementType::I8 => i8::MIN.into()..=i8::MAX.into(),
+        // Task files write integers in 64 signed bits.
+        ElementType::U64 => 0..=i64::MAX.into(),
+        ElementType::U32 => 0..=u32::MAX.into(),
+        ElementType::U16 => 0..=u16::MAX.into(),
+        ElementType::U8 => 0..=u8::MAX.into(),
+        ElementType::Bool => 0..=1,
+        ElementType::Fp8E4m3 | ElementType::Fp8E5m2 | ElementType::Fp4E2m1 => return None,
+    })
 }
 
 /// One element as a number: floats as doubles (exact), integers and bool as wide integers.

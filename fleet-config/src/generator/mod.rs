@@ -16,7 +16,7 @@
 mod normal;
 mod philox;
 
-use crate::domain::encoding::{Number, non_finite, push_integer, push_real, read};
+use crate::domain::encoding::{Number, integers, nearest, push_integer, push_real, read};
 use crate::domain::{ElementType, Input, Seed, Special, SpecialValue};
 use philox::Stream;
 
@@ -202,7 +202,7 @@ fn overwrite(bytes: &mut [u8], element: ElementType, specials: &[Special]) {
             SpecialValue::Inf => f64::INFINITY,
             SpecialValue::NegInf => f64::NEG_INFINITY,
         };
-        let Some(encoded) = non_finite(element, value) else { continue };
+        let Some(encoded) = nearest(element, value) else { continue };
         let start = usize::try_from(special.index).unwrap_or(usize::MAX).saturating_mul(encoded.len());
         if let Some(place) = bytes.get_mut(start..start.saturating_add(encoded.len())) {
             place.copy_from_slice(&encoded);
@@ -222,24 +222,7 @@ fn check_specials(specials: &[Special], element: ElementType, count: u64) -> Res
 
 /// Whether every integer up to `value` is exact in `element`.
 fn check_integer(value: i128, element: ElementType) -> Result<(), GeneratorError> {
-    let (low, high): (i128, i128) = match element {
-        ElementType::F64 => (-(1 << 53), 1 << 53),
-        ElementType::F32 => (-(1 << 24), 1 << 24),
-        ElementType::F16 => (-(1 << 11), 1 << 11),
-        ElementType::Bf16 => (-(1 << 8), 1 << 8),
-        ElementType::I64 => (i64::MIN.into(), i64::MAX.into()),
-        ElementType::I32 => (i32::MIN.into(), i32::MAX.into()),
-        ElementType::I16 => (i16::MIN.into(), i16::MAX.into()),
-        ElementType::I8 => (i8::MIN.into(), i8::MAX.into()),
-        // Task files write integers in 64 signed bits.
-        ElementType::U64 => (0, i64::MAX.into()),
-        ElementType::U32 => (0, u32::MAX.into()),
-        ElementType::U16 => (0, u16::MAX.into()),
-        ElementType::U8 => (0, u8::MAX.into()),
-        ElementType::Bool => (0, 1),
-        ElementType::Fp8E4m3 | ElementType::Fp8E5m2 | ElementType::Fp4E2m1 => (0, -1),
-    };
-    if (low..=high).contains(&value) {
+    if integers(element).is_some_and(|range| range.contains(&value)) {
         Ok(())
     } else {
         Err(GeneratorError::NotExact(value.to_string(), element))
