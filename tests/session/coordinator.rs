@@ -139,6 +139,14 @@ impl Coordinator {
         }
     }
 
+    /// The code by which the node declines.
+    pub(crate) async fn declined(&mut self) -> String {
+        match self.answer().await {
+            AssignmentEvent::Declined { code, .. } => code,
+            other => panic!("{other:?}"),
+        }
+    }
+
     pub(crate) async fn report(&mut self) -> (Box<Report>, oneshot::Sender<Recorded>) {
         match self.next().await {
             Seen::Report { report, reply } => (report, reply),

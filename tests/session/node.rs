@@ -1,11 +1,12 @@
 //! Nodes for the tests: a whole session with a runner in the test's hands, and a bare connection that misbehaves.
 
-use crate::coordinator::PATIENCE;
+use crate::coordinator::{Coordinator, NOW, PATIENCE};
 use agent_node::session::{
     BlobFetcher, FinishedJob, JobEnd, JobFailure, JobOrder, JobRunner, NodeIdentity, ProgressSender, Session,
     SessionEnd, SessionOptions,
 };
 use agent_node::transport::{self, Dialled};
+use coordinator::transport::{AssignmentEvent, NodeCommand, NodeConnection};
 use fleet_config::domain::{BlobRef, CellId, DeviceDescription, DeviceId, DeviceKind, NodeId, Sha256};
 use fleet_config::invite::Invite;
 use fleet_config::refusal::Refusal;
@@ -15,6 +16,7 @@ use quinn::{RecvStream, SendStream};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use tempfile::{TempDir, tempdir};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -141,6 +143,38 @@ impl Node {
             SessionEnd::Refused(refusal) => refusal.code.into_owned(),
             SessionEnd::Stopped => panic!("stopped"),
         }
+    }
+}
+
+/// A coordinator, and a node that joined it.
+pub(crate) struct Pair {
+    pub(crate) fleet: Coordinator,
+    pub(crate) state: TempDir,
+    pub(crate) node: Node,
+    pub(crate) connection: NodeConnection,
+}
+
+impl Pair {
+    pub(crate) async fn joined() -> Self {
+        let mut fleet = Coordinator::start().await;
+        let state = tempdir().unwrap();
+        let node = Node::start(state.path(), Some(fleet.invite(1, NOW + 1)));
+        let (_, connection, _) = fleet.joined().await;
+        Self { fleet, state, node, connection }
+    }
+
+    /// Joined, and at work on cell 1 under fence 5.
+    pub(crate) async fn at_work() -> (Self, StartedJob) {
+        let mut pair = Self::joined().await;
+        let job = pair.lease(1, 5).await;
+        (pair, job)
+    }
+
+    /// Assigns a cell, which the node takes and starts.
+    pub(crate) async fn lease(&mut self, cell: u8, fence: u64) -> StartedJob {
+        self.connection.send(NodeCommand::Assign(assign(cell, fence))).unwrap();
+        assert_eq!(self.fleet.answer().await, AssignmentEvent::Taken);
+        self.node.job().await
     }
 }
 
