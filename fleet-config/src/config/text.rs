@@ -54,8 +54,8 @@ pub(super) struct ParamText {
 #[serde(deny_unknown_fields)]
 pub(super) struct InputText {
     pub(super) normal: Option<NormalText>,
-    pub(super) uniform: Option<UniformText>,
-    pub(super) integers: Option<RangeText>,
+    pub(super) uniform: Option<RangeText<DecimalText>>,
+    pub(super) integers: Option<RangeText<i64>>,
     pub(super) arange: Option<ArangeText>,
     pub(super) constant: Option<DecimalText>,
     pub(super) file: Option<String>,
@@ -70,18 +70,12 @@ pub(super) struct NormalText {
     pub(super) std: DecimalText,
 }
 
+/// From `low` on, and below `high`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct UniformText {
-    pub(super) low: DecimalText,
-    pub(super) high: DecimalText,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RangeText {
-    pub(super) low: i64,
-    pub(super) high: i64,
+pub(super) struct RangeText<T> {
+    pub(super) low: T,
+    pub(super) high: T,
 }
 
 #[derive(Debug, Deserialize)]
