@@ -9,8 +9,6 @@ use fleet_config::domain::{Commitment, LeafIndex, Task, TaskId};
 use fleet_config::refusal::Refusal;
 use ledger::entry::predicate::TaskAdded;
 
-use std::sync::Arc;
-
 impl Desk {
     /// Adds a task to the ledger, or answers with the entry that it has already.
     pub async fn add_task(&self, body: TaskBody) -> Result<TaskView, Refusal> {
@@ -35,16 +33,7 @@ impl Desk {
         }
         self.check_blobs(&task)?;
         self.seal_holdout(&task, body.holdout).await?;
-        let store = Arc::clone(&self.blobs);
-        let bytes = document.bytes.clone();
-        blocking(move || store.put(&bytes)).await?.map_err(|error| {
-            Refusal::new(
-                "ledger/blob",
-                "",
-                error.to_string(),
-                "check the disk of the coordinator's state folder",
-            )
-        })?;
+        self.put_blob(document.bytes.clone().into()).await?;
         let entry = TaskAdded {
             task: id,
             name: task.name.clone(),

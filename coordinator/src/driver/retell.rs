@@ -4,7 +4,6 @@ use super::Driver;
 use super::perform::ending_words;
 use super::views::unknown_submission;
 use super::watch::WatchEvent;
-use crate::scheduler::explain::Explanation;
 use crate::scheduler::view::Standing;
 use fleet_config::domain::SubmissionId;
 use fleet_config::refusal::Refusal;
@@ -49,19 +48,7 @@ impl Driver {
                     open -= 1;
                 }
                 Standing::Leased { fence: _ } => {
-                    let node = match self.scheduler.explain(cell.id) {
-                        Some(Explanation::Granted { node, .. } | Explanation::Running { node, .. }) => {
-                            self.name_of(node)
-                        }
-                        Some(
-                            Explanation::Finished(_)
-                            | Explanation::Ending { .. }
-                            | Explanation::Losing { .. }
-                            | Explanation::Backoff { .. }
-                            | Explanation::Waiting { .. },
-                        )
-                        | None => nothing(),
-                    };
+                    let node = self.node_of(self.scheduler.explain(cell.id).as_ref());
                     tell("leased", cell.id.to_string(), format!("attempt {}", cell.attempts), node, None);
                 }
                 Standing::Queued | Standing::Backoff | Standing::Ending => {}

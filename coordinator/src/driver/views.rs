@@ -112,7 +112,8 @@ impl Driver {
         })
     }
 
-    fn node_of(&self, explanation: Option<&Explanation>) -> String {
+    /// The name of the node at work on a cell; empty where there is none.
+    pub(super) fn node_of(&self, explanation: Option<&Explanation>) -> String {
         match explanation {
             Some(Explanation::Granted { node, .. } | Explanation::Running { node, .. }) => {
                 self.name_of(*node)
