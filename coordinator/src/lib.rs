@@ -12,6 +12,7 @@ pub mod desk;
 pub mod driver;
 pub mod http;
 pub mod journal;
+mod keyring;
 pub mod scheduler;
 pub mod start;
 pub mod state;

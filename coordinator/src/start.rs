@@ -8,6 +8,7 @@ use crate::driver::watch::Watch;
 use crate::driver::{Driver, DriverError, Farewell, Parts as DriverParts};
 use crate::http;
 use crate::journal::{Journal, NumberedFacts};
+use crate::keyring;
 use crate::scheduler::Scheduler;
 use crate::scheduler::fact::Fact;
 use crate::state::{Layout, Part, State, io, write_private};
@@ -67,8 +68,14 @@ pub async fn run(options: Options) -> Result<(), Refusal> {
     let (ledger_sender, ledger) = mpsc::channel(QUEUE);
     let (requests_sender, requests) = mpsc::channel(QUEUE);
     let Opened { log, index, history, origin, vkey, promises } = opened;
-    let facts =
-        Facts { origin: origin.clone(), vkey: vkey.clone(), addresses, tls_key, sealed: layout.sealed() };
+    let facts = Facts {
+        origin: origin.clone(),
+        vkey: vkey.clone(),
+        bound: listener.local_address(),
+        addresses,
+        tls_key,
+        sealed: layout.sealed(),
+    };
     announce(&layout, &facts)?;
     let parts = CommitParts {
         log,
@@ -92,7 +99,6 @@ pub async fn run(options: Options) -> Result<(), Refusal> {
         operator: state.key("operator")?,
         facts,
     });
-    let documents = catalog;
     let driver = DriverParts {
         scheduler,
         journal,
@@ -103,7 +109,7 @@ pub async fn run(options: Options) -> Result<(), Refusal> {
         names,
         origin,
         vkey,
-        documents,
+        documents: catalog,
         requests,
         ledger,
         transport,
@@ -210,6 +216,7 @@ fn open_ledger(
             .map_err(|error| Part::Ledger.failed(layout, &error))
     };
     let vkey = signer()?.verifier().to_string();
+    keyring::check(layout, signer()?.verifier())?;
     let exists = folder.join("checkpoint").exists() || folder.join(".state/version").exists();
     let mut log = if exists {
         let (log, report) =

@@ -100,19 +100,26 @@ fn a_corrupt_state_folder_is_refused_part_by_part_and_nothing_is_repaired() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().join("state");
     Running::start(&state, "127.0.0.1:0").stop();
+    let garbage: &[u8] = b"garbage\n";
     let parts = [
-        ("version", "state/version", "another --state folder"),
-        ("journal", "state/journal", "backup"),
-        ("keys/operator", "state/key", "backup"),
-        ("ledger/checkpoint", "state/ledger", "muster ledger verify"),
+        ("version", garbage, "state/version", "another --state folder"),
+        ("journal", garbage, "state/journal", "backup"),
+        ("keys/operator", garbage, "state/key", "backup"),
+        ("keys/log", garbage, "state/key", "backup"),
+        ("keys/tls.key.der", garbage, "state/key", "backup"),
+        // Thirty-two bytes are a key, though another one: that is no fault of the ledger.
+        ("keys/operator", &[7; 32], "state/key-mismatch", "restore this key file"),
+        ("keys/log", &[7; 32], "state/key-mismatch", "restore this key file"),
+        ("ledger/checkpoint", garbage, "state/ledger", "muster ledger verify"),
     ];
-    for (part, code, next) in parts {
+    for (part, wrong, code, next) in parts {
         let path = state.join(part);
         let good = std::fs::read(&path).unwrap();
         // Written in place, so that the mode stays.
-        std::fs::write(&path, b"garbage\n").unwrap();
-        refused(&state, "127.0.0.1:0", code, next);
-        assert_eq!(std::fs::read(&path).unwrap(), b"garbage\n", "{part} is left as it was found");
+        std::fs::write(&path, wrong).unwrap();
+        let said = refused(&state, "127.0.0.1:0", code, next);
+        assert!(!part.starts_with("keys/") || said.contains(part), "the key file is named: {said}");
+        assert_eq!(std::fs::read(&path).unwrap(), wrong, "{part} is left as it was found");
         std::fs::write(&path, good).unwrap();
     }
     Running::start(&state, "127.0.0.1:0").stop();

@@ -9,6 +9,8 @@ mod reuse;
 mod sample;
 mod secrets;
 mod tamper;
+mod up;
+mod wait;
 
 /// The device class of the tests, which every x86-64 machine since about 2009 has.
 const CLASS: &str = "cpu:x86-64-v2";

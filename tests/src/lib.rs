@@ -2,6 +2,7 @@
 
 pub mod book;
 pub mod fleet;
+pub mod local;
 pub mod process;
 pub mod saxpy;
 pub mod small_disk;

@@ -68,15 +68,7 @@ impl Process {
 
     /// Sends a signal to this very process.
     pub fn signal(&self, signal: Signal) {
-        let number = match signal {
-            Signal::Kill => rustix::process::Signal::KILL,
-            Signal::Stop => rustix::process::Signal::STOP,
-            Signal::Continue => rustix::process::Signal::CONT,
-            Signal::Terminate => rustix::process::Signal::TERM,
-        };
-        let process = i32::try_from(self.id()).ok().and_then(rustix::process::Pid::from_raw);
-        let process = process.expect("a child has a process id");
-        rustix::process::kill_process(process, number).unwrap_or_else(|error| panic!("{signal:?}: {error}"));
+        send(self.id(), signal);
     }
 }
 
@@ -86,6 +78,51 @@ impl Drop for Process {
         let _ended = self.child.kill();
         let _collected = self.child.wait();
     }
+}
+
+/// Sends a signal to the process of this id, which must run.
+pub fn send(id: u32, signal: Signal) {
+    let number = match signal {
+        Signal::Kill => rustix::process::Signal::KILL,
+        Signal::Stop => rustix::process::Signal::STOP,
+        Signal::Continue => rustix::process::Signal::CONT,
+        Signal::Terminate => rustix::process::Signal::TERM,
+    };
+    let process = i32::try_from(id).ok().and_then(rustix::process::Pid::from_raw);
+    let process = process.expect("a process has an id above zero");
+    rustix::process::kill_process(process, number).unwrap_or_else(|error| panic!("{signal:?}: {error}"));
+}
+
+/// Whether a process of this id runs; one that has ended and waits to be collected does not.
+pub fn runs(id: u32) -> bool {
+    state_letter(id).is_some_and(|letter| letter != 'Z')
+}
+
+/// Which outputs of a command nobody reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Closed {
+    Output,
+    Both,
+}
+
+/// Runs the binary `name` with pipes that were closed at their other end; answers with how it ended and with what
+/// it said on standard error where that is read.
+#[expect(clippy::disallowed_methods, reason = "the harness starts real processes")]
+pub fn run_unread(name: &str, arguments: &[&str], closed: Closed) -> (ExitStatus, String) {
+    let unread = || {
+        let (reader, writer) = std::io::pipe().expect("a pipe can be made");
+        drop(reader);
+        writer
+    };
+    let mut command = Command::new(binaries().join(name));
+    command.args(arguments).stdin(Stdio::null()).stdout(unread());
+    match closed {
+        Closed::Output => command.stderr(Stdio::piped()),
+        Closed::Both => command.stderr(unread()),
+    };
+    let child = command.spawn().unwrap_or_else(|error| panic!("{name} does not start: {error}"));
+    let output = child.wait_with_output().expect("a child can be waited for");
+    (output.status, String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
 /// Runs the binary `name` to its end.

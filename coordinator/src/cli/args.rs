@@ -46,13 +46,13 @@ pub(super) enum Command {
     Task(TaskCommand),
     /// Submit candidates of a task to device classes
     Submit(SubmitArgs),
-    /// How a submission, or the whole fleet, stands
-    #[command(after_help = "Example:\n  muster status")]
+    /// How a submission, or the whole fleet with its recent submissions, stands
+    #[command(after_help = "Examples:\n  muster status\n  muster status 3fa9c1d2")]
     Status(StatusArgs),
     /// Cancel what is open of a submission; every cancelled cell gets its final record
     #[command(after_help = "Example:\n  muster cancel SUBMISSION-ID")]
     Cancel {
-        /// Submission id, from the receipt
+        /// Submission id, from the receipt, or a unique prefix of at least four digits
         submission: String,
     },
     /// The ranking of a task, from the ledger (no coordinator needed)
@@ -78,9 +78,10 @@ pub(super) enum Command {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  muster up --level cpu:x86-64-v2 --level cpu:x86-64-v3")]
 pub(super) struct UpArgs {
-    /// Address that nodes connect to over QUIC; port 0 takes that of the last start, or a free one
-    #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS")]
-    pub listen: std::net::SocketAddr,
+    /// Address that nodes connect to over QUIC; port 0 takes that of the last start, or a free one [default:
+    /// 127.0.0.1:0]
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: Option<std::net::SocketAddr>,
     /// Further addresses to write into invites, such as a public name; needed by nodes elsewhere if the coordinator
     /// listens on every address
     #[arg(long, value_name = "HOST:PORT")]
@@ -153,6 +154,9 @@ pub(super) struct SubmitArgs {
     /// Wait for the verdicts and show progress
     #[arg(long)]
     pub wait: bool,
+    /// With --wait: how many seconds a coordinator that went away is waited for
+    #[arg(long, default_value_t = 120, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(..=86_400))]
+    pub reconnect: u64,
     /// Measure anew even where the ledger knows the answer
     #[arg(long)]
     pub fresh: bool,
@@ -169,7 +173,7 @@ pub(super) struct SubmitArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct StatusArgs {
-    /// Submission id; the whole fleet when not given
+    /// Submission id, or a unique prefix of at least four digits; the whole fleet when not given
     pub submission: Option<String>,
 }
 

@@ -71,7 +71,8 @@ impl Client {
 
     /// GET whose body is read piece by piece: server-sent events.
     pub(super) async fn stream(&mut self, path: &str) -> Result<Incoming, Refusal> {
-        let response = self.send(Method::GET, path, Bytes::new()).await?;
+        let head = tokio::time::timeout(ANSWER, self.send(Method::GET, path, Bytes::new())).await;
+        let response = head.unwrap_or_else(|_| Err(self.late()))?;
         if response.status().is_success() {
             return Ok(response.into_body());
         }
@@ -97,7 +98,11 @@ impl Client {
             Err(serde_json::from_slice(&bytes)
                 .unwrap_or_else(|_| self.broken(format!("{status}: {}", text()))))
         });
-        answer.await.unwrap_or_else(|_| Err(self.broken(format!("no answer within {} s", ANSWER.as_secs()))))
+        answer.await.unwrap_or_else(|_| Err(self.late()))
+    }
+
+    fn late(&self) -> Refusal {
+        self.broken(format!("no answer within {} s", ANSWER.as_secs()))
     }
 
     async fn send(&mut self, method: Method, path: &str, body: Bytes) -> Result<Response<Incoming>, Refusal> {

@@ -6,10 +6,13 @@
 mod args;
 mod client;
 mod command;
+mod operand;
 mod output;
+mod own_node;
 mod process;
 mod reading;
 mod spawn;
+mod turn;
 
 use args::{Cli, Command};
 use clap::Parser;
@@ -63,7 +66,7 @@ pub fn run() -> ExitCode {
 async fn dispatch(context: &Context, command: Command) -> Result<Ending, Refusal> {
     match command {
         Command::Up(args) => command::up::up(context, &args).await,
-        Command::Down => command::up::down(context).await,
+        Command::Down => command::down::down(context).await,
         Command::Task(args) => command::task::run(context, args).await,
         Command::Submit(args) => command::submit::run(context, &args).await,
         Command::Status(args) => command::status::run(context, &args).await,
@@ -82,7 +85,7 @@ fn refused(refusal: &Refusal, json: bool) -> ExitCode {
     if json {
         output::line(&serde_json::json!({ "error": refusal }).to_string());
     }
-    eprintln!("muster: {refusal}");
+    output::note(&refusal.to_string());
     match refusal.code.as_ref() {
         "coordinator/not-running" | "coordinator/no-answer" => ExitCode::from(3),
         _ => ExitCode::from(1),

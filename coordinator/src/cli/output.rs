@@ -22,7 +22,7 @@ impl Output {
             Self::Text => line(render(value).trim_end()),
             Self::Json => match serde_json::to_string_pretty(value) {
                 Ok(text) => line(&text),
-                Err(error) => eprintln!("muster: the answer has no JSON form: {error}"),
+                Err(error) => note(&format!("the answer has no JSON form: {error}")),
             },
         }
     }
@@ -39,8 +39,20 @@ pub(crate) fn line(text: &str) {
     match writeln!(std::io::stdout().lock(), "{text}") {
         Ok(()) => {}
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
-        Err(error) => eprintln!("muster: standard output cannot be written: {error}"),
+        Err(error) => note(&format!("standard output cannot be written: {error}")),
     }
+}
+
+/// Writes a line on standard error. Whether anybody reads it changes nothing: a closed pipe there has nowhere left
+/// to be told.
+pub(crate) fn note(text: &str) {
+    use std::io::Write;
+    let _unread = writeln!(std::io::stderr().lock(), "muster: {text}");
+}
+
+/// A number of things in words.
+pub(super) fn counted(count: usize, thing: &str) -> String {
+    if count == 1 { format!("1 {thing}") } else { format!("{count} {thing}s") }
 }
 
 /// A plain table: left-aligned columns, two spaces between.

@@ -20,6 +20,11 @@ impl Process {
         Some(Self { id, start })
     }
 
+    /// Its id, for people.
+    pub(super) fn id(&self) -> u32 {
+        self.id.as_raw_nonzero().get().unsigned_abs()
+    }
+
     /// What [`Self::write`] left in a file.
     pub(super) fn read(path: &Path) -> Option<Self> {
         let text = std::fs::read_to_string(path).ok()?;

@@ -1,6 +1,7 @@
 //! Reading a ledger folder without its coordinator: key, log, blobs, definitions.
 
 use crate::desk::catalog::{Catalog, Entry};
+use crate::keyring;
 use crate::state::Layout;
 use fleet_config::domain::{Digest, LeafIndex, Task, TaskId, canonical};
 use fleet_config::refusal::Refusal;
@@ -25,14 +26,18 @@ impl Reading {
     pub(super) fn open(state: &Path) -> Result<Self, Refusal> {
         let folder = Layout::of(state).ledger();
         let verifier = verifier_key(state, None)?;
-        let log = LogReader::open(&folder, &verifier).map_err(|error| {
-            Refusal::new(
-                "ledger/unreadable",
-                folder.display().to_string(),
-                error.to_string(),
-                "run `muster ledger verify` to see what is damaged",
-            )
-        })?;
+        let log = match LogReader::open(&folder, &verifier) {
+            Ok(log) => log,
+            Err(error) => {
+                keyring::check_verifier(&Layout::of(state), &verifier)?;
+                return Err(Refusal::new(
+                    "ledger/unreadable",
+                    folder.display().to_string(),
+                    error.to_string(),
+                    "run `muster ledger verify` to see what is damaged",
+                ));
+            }
+        };
         let blobs = BlobStore::open(&folder);
         Ok(Self { folder, log, blobs })
     }
@@ -77,8 +82,11 @@ impl Reading {
 /// The verifier key to trust: as given, or the one in the state folder.
 pub(super) fn verifier_key(state: &Path, given: Option<&str>) -> Result<VerifierKey, Refusal> {
     let path = Layout::of(state).keys().join("log.vkey");
-    let (text, place) = match given {
-        Some(text) => (text.to_owned(), "--vkey".to_owned()),
+    let (text, place, code, next) = match given {
+        Some(text) => {
+            let next = "write it as `muster ledger vkey` prints it";
+            (text.to_owned(), "--vkey".to_owned(), "ledger/bad-key", next)
+        }
         None => {
             let place = path.display().to_string();
             let text = std::fs::read_to_string(&path).map_err(|error| {
@@ -89,10 +97,11 @@ pub(super) fn verifier_key(state: &Path, given: Option<&str>) -> Result<Verifier
                     "name the coordinator's state folder with --state; `muster ledger verify` also takes the key with --vkey",
                 )
             })?;
-            (text, place)
+            let next = "start the coordinator, which writes this file again from keys/log, or give the key with --vkey";
+            (text, place, "state/key", next)
         }
     };
-    text.trim().parse().map_err(|error: ledger::log::KeyError| {
-        Refusal::new("ledger/bad-key", place, error.to_string(), "write it as `muster ledger vkey` prints it")
-    })
+    text.trim()
+        .parse()
+        .map_err(|error: ledger::log::KeyError| Refusal::new(code, place, error.to_string(), next))
 }

@@ -7,7 +7,7 @@ mod submit;
 mod task;
 
 use crate::commit::CommitHandle;
-use crate::driver::request::{CellView, Request, Summary};
+use crate::driver::request::{CellView, Request, SubmissionView, Summary};
 use crate::driver::watch::Watch;
 use crate::http::body::SummaryView;
 use catalog::Catalog;
@@ -18,6 +18,12 @@ use ledger::blob::BlobStore;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
+
+/// Submissions that a summary names: what fits on a screen.
+const RECENT: usize = 10;
+
+/// Fewest digits that may stand for a submission id.
+const PREFIX_MIN: usize = 4;
 
 /// Everything that request handlers share.
 #[derive(Debug)]
@@ -36,6 +42,8 @@ pub struct Desk {
 pub struct Facts {
     pub origin: String,
     pub vkey: String,
+    /// The address that the QUIC socket is bound to.
+    pub bound: std::net::SocketAddr,
     /// Addresses that nodes can dial, as written into invites.
     pub addresses: Vec<String>,
     /// SHA-256 of the SubjectPublicKeyInfo of the coordinator's TLS certificate.
@@ -65,13 +73,13 @@ impl Desk {
 
     /// How the cells of a submission stand.
     pub async fn cells(&self, id: &str) -> Result<Vec<CellView>, Refusal> {
-        let submission = parse_submission(id)?;
+        let submission = self.submission(id).await?;
         self.ask(|reply| Request::Cells { submission, reply }).await?
     }
 
     /// Makes sure that the events of a submission can be followed, and answers with its id.
     pub async fn follow(&self, id: &str) -> Result<SubmissionId, Refusal> {
-        let submission = parse_submission(id)?;
+        let submission = self.submission(id).await?;
         self.ask(|reply| Request::Follow { submission, reply }).await??;
         Ok(submission)
     }
@@ -83,11 +91,38 @@ impl Desk {
             origin: self.facts.origin.clone(),
             vkey: self.facts.vkey.clone(),
             process: std::process::id(),
+            bound: self.facts.bound.to_string(),
             listening: self.facts.addresses.join(", "),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             ledger_size: self.commit.size(),
             totals,
+            recent: self.recent(RECENT).await?,
         })
+    }
+
+    /// The newest submissions, newest first, at most `limit`.
+    pub async fn recent(&self, limit: usize) -> Result<Vec<SubmissionView>, Refusal> {
+        self.ask(|reply| Request::Recent { limit, reply }).await
+    }
+
+    /// The submission that `text` names: its id, or a unique prefix of it.
+    async fn submission(&self, text: &str) -> Result<SubmissionId, Refusal> {
+        if let Ok(id) = text.parse() {
+            return Ok(id);
+        }
+        let is_prefix = text.len() >= PREFIX_MIN && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if !is_prefix {
+            return Err(Refusal::new(
+                "submit/unknown-submission",
+                text.chars().take(80).collect::<String>(),
+                "this is no submission id",
+                format!(
+                    "copy the id from the receipt, at least its first {PREFIX_MIN} digits; `muster status` lists the newest"
+                ),
+            ));
+        }
+        let prefix = text.to_ascii_lowercase();
+        self.ask(|reply| Request::Named { prefix, reply }).await?
     }
 
     /// The newest checkpoint, after everything committed so far is in the tree.
@@ -126,17 +161,5 @@ pub(crate) async fn blocking<T: Send + 'static>(
 ) -> Result<T, Refusal> {
     tokio::task::spawn_blocking(work).await.map_err(|error| {
         Refusal::new("internal/panic", "", error.to_string(), "report this with the coordinator's log")
-    })
-}
-
-/// A submission id as typed.
-pub(crate) fn parse_submission(id: &str) -> Result<SubmissionId, Refusal> {
-    id.parse().map_err(|_| {
-        Refusal::new(
-            "submit/unknown-submission",
-            id.chars().take(80).collect::<String>(),
-            "this is no submission id",
-            "copy the 64 digits from the receipt",
-        )
     })
 }

@@ -1,6 +1,6 @@
 //! Accepting a submission: check everything, store, journal, answer with a signed receipt.
 
-use super::{Desk, blocking, parse_submission};
+use super::{Desk, blocking};
 use crate::driver::request::Request;
 use crate::http::body::{Receipt, ReceiptBody, SubmitBody};
 use crate::scheduler::effect::Reply;
@@ -76,7 +76,7 @@ impl Desk {
 
     /// Cancels what is open of a submission; answers how many cells that were.
     pub async fn cancel(&self, id: &str) -> Result<u64, Refusal> {
-        let target = CancelTarget::Submission(parse_submission(id)?);
+        let target = CancelTarget::Submission(self.submission(id).await?);
         match self.ask(|reply| Request::Cancel { target, reply }).await? {
             Reply::Cancelled { cells } => Ok(cells as u64),
             other => Err(unexpected(other)),

@@ -10,6 +10,7 @@
 //! the writer's queue cannot take waits in `overflow`), so that the writer may wait for the loop.
 
 mod admission;
+mod listing;
 mod nodes;
 mod perform;
 pub mod request;

@@ -3,7 +3,7 @@
 use crate::scheduler::effect::Reply;
 use crate::scheduler::fact::{CancelTarget, Invite, Terms};
 use crate::scheduler::input::DrainIntent;
-use fleet_config::domain::{CellId, DeviceDescription, LeafIndex, NodeId, Submission, SubmissionId};
+use fleet_config::domain::{CellId, DeviceDescription, LeafIndex, NodeId, Submission, SubmissionId, TaskId};
 use fleet_config::refusal::Refusal;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -36,6 +36,16 @@ pub enum Request {
         submission: SubmissionId,
         reply: oneshot::Sender<Result<Vec<CellView>, Refusal>>,
     },
+    /// The newest submissions, newest first.
+    Recent {
+        limit: usize,
+        reply: oneshot::Sender<Vec<SubmissionView>>,
+    },
+    /// The one submission whose id begins with `prefix`.
+    Named {
+        prefix: String,
+        reply: oneshot::Sender<Result<SubmissionId, Refusal>>,
+    },
     /// Whether the events of a submission can be followed; makes its log if it went with an earlier process.
     Follow {
         submission: SubmissionId,
@@ -55,6 +65,22 @@ pub enum Request {
     },
     /// Stop: running work goes on at the nodes.
     Stop,
+}
+
+/// A submission as people see it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SubmissionView {
+    pub submission: SubmissionId,
+    pub task: TaskId,
+    /// Name of the task.
+    pub name: String,
+    /// Names of its first candidates.
+    pub candidates: Vec<String>,
+    /// How many candidates it has in all.
+    pub candidates_total: u64,
+    pub cells: u64,
+    /// Cells that are not over.
+    pub open: u64,
 }
 
 /// A cell as people see it.

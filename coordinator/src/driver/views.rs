@@ -49,6 +49,8 @@ impl Driver {
             }
             // A client that went away does not need its answer.
             Request::Cells { submission, reply } => drop(reply.send(self.cell_views(submission))),
+            Request::Recent { limit, reply } => drop(reply.send(self.recent(limit))),
+            Request::Named { prefix, reply } => drop(reply.send(self.named(&prefix))),
             Request::Follow { submission, reply } => drop(reply.send(self.ensure_log(submission))),
             Request::Nodes { reply } => drop(reply.send(self.node_views())),
             Request::Devices { reply } => drop(reply.send(self.devices())),
@@ -102,7 +104,7 @@ impl Driver {
     }
 
     /// The name of a candidate, from its document where an earlier process took it in.
-    fn candidate_name(&self, id: CandidateId) -> String {
+    pub(super) fn candidate_name(&self, id: CandidateId) -> String {
         self.documents.candidate_name(id).unwrap_or_else(|| {
             let bytes = self.blobs.read_unchecked(&Digest(id.0), CANDIDATE_MAX).ok().flatten();
             let read = bytes.and_then(|bytes| canonical::from_bytes::<Candidate>(&bytes).ok());

@@ -123,9 +123,13 @@ pub struct SummaryView {
     pub origin: String,
     pub vkey: String,
     pub process: u32,
+    /// The address that its socket is bound to.
+    pub bound: String,
     /// Where nodes connect to.
     pub listening: String,
     pub version: String,
     pub ledger_size: u64,
     pub totals: crate::driver::request::Summary,
+    /// The newest submissions, newest first.
+    pub recent: Vec<crate::driver::request::SubmissionView>,
 }

@@ -7,7 +7,8 @@
 //! | POST `/v1/tasks` | [`body::TaskBody`] | [`body::TaskView`] |
 //! | GET `/v1/tasks`, `/v1/tasks/{id}` | | [`body::TaskView`] |
 //! | POST `/v1/submissions` | [`body::SubmitBody`] | [`body::Receipt`] |
-//! | GET `/v1/submissions/{id}` | | cells |
+//! | GET `/v1/submissions` | | the newest submissions, newest first |
+//! | GET `/v1/submissions/{id}` | | cells; here and below a unique prefix of an id does too |
 //! | GET `/v1/submissions/{id}/events?after=N` | | server-sent events, resumable |
 //! | POST `/v1/submissions/{id}/cancel` | | what was cancelled |
 //! | GET `/v1/nodes` | | nodes with devices |

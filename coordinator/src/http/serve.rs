@@ -23,7 +23,7 @@ pub fn router(desk: Arc<Desk>) -> Router {
         .route("/v1/blobs", put(tasks::put_blob))
         .route("/v1/tasks", get(tasks::list).post(tasks::add))
         .route("/v1/tasks/{id}", get(tasks::show))
-        .route("/v1/submissions", post(submissions::submit))
+        .route("/v1/submissions", get(submissions::list).post(submissions::submit))
         .route("/v1/submissions/{id}", get(submissions::cells))
         .route("/v1/submissions/{id}/events", get(events::stream))
         .route("/v1/submissions/{id}/cancel", post(submissions::cancel))

@@ -3,10 +3,13 @@
 use super::body::{CountView, Receipt, SubmitBody};
 use super::error::HttpRefusal;
 use crate::desk::Desk;
-use crate::driver::request::CellView;
+use crate::driver::request::{CellView, SubmissionView};
 use axum::Json;
 use axum::extract::{Path, State};
 use std::sync::Arc;
+
+/// Most submissions of a list: what a person looks through.
+const LISTED: usize = 100;
 
 /// `POST /v1/submissions`
 pub(super) async fn submit(
@@ -14,6 +17,11 @@ pub(super) async fn submit(
     Json(body): Json<SubmitBody>,
 ) -> Result<Json<Receipt>, HttpRefusal> {
     Ok(Json(desk.submit(body).await?))
+}
+
+/// `GET /v1/submissions`
+pub(super) async fn list(State(desk): State<Arc<Desk>>) -> Result<Json<Vec<SubmissionView>>, HttpRefusal> {
+    Ok(Json(desk.recent(LISTED).await?))
 }
 
 /// `GET /v1/submissions/{id}`

@@ -2,6 +2,7 @@
 
 pub(super) mod bench;
 pub(super) mod doctor;
+pub(super) mod down;
 pub(super) mod ledger;
 pub(super) mod node;
 pub(super) mod rank;

@@ -2,9 +2,9 @@
 
 use crate::cli::args::StatusArgs;
 use crate::cli::client::Client;
-use crate::cli::output::{short, table};
+use crate::cli::output::{counted, short, table};
 use crate::cli::{Context, Ending};
-use crate::driver::request::CellView;
+use crate::driver::request::{CellView, SubmissionView};
 use crate::http::body::{CountView, SummaryView};
 use fleet_config::refusal::Refusal;
 
@@ -18,18 +18,49 @@ pub(crate) async fn run(context: &Context, args: &StatusArgs) -> Result<Ending, 
         }
         None => {
             let summary: SummaryView = client.get("/v1/summary").await?;
-            context.output.print(&summary, |summary| {
-                let totals = &summary.totals;
-                format!(
-                    "coordinator  {} (process {}), nodes connect to {}\nledger       {}, {} entries\nnodes        {} ready of {}\ncells        {} queued, {} running, {} finished in {} open submissions",
-                    summary.version, summary.process, summary.listening, summary.origin, summary.ledger_size,
-                    totals.nodes_ready, totals.nodes, totals.cells_queued, totals.cells_running,
-                    totals.cells_finished, totals.submissions_open
-                )
-            });
+            context.output.print(&summary, fleet);
         }
     }
     Ok(Ending::Done)
+}
+
+fn fleet(summary: &SummaryView) -> String {
+    let totals = &summary.totals;
+    let mut lines = vec![
+        format!(
+            "coordinator  {} (process {}), nodes connect to {}",
+            summary.version, summary.process, summary.listening
+        ),
+        format!("ledger       {}, {} entries", summary.origin, summary.ledger_size),
+        format!("nodes        {} ready of {}", totals.nodes_ready, totals.nodes),
+        format!(
+            "cells        {} queued, {} running, {} finished in {} open submissions",
+            totals.cells_queued, totals.cells_running, totals.cells_finished, totals.submissions_open
+        ),
+    ];
+    if !summary.recent.is_empty() {
+        let rows: Vec<_> = summary.recent.iter().map(recent).collect();
+        lines.push(String::new());
+        lines.push(table(&["SUBMISSION", "TASK", "CELLS", "CANDIDATES"], &rows));
+    }
+    lines.join("\n")
+}
+
+/// One of the newest submissions, by the digits that `muster status` takes.
+fn recent(view: &SubmissionView) -> Vec<String> {
+    let named = view.candidates.len() as u64;
+    let more = view.candidates_total.saturating_sub(named);
+    let further = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let cells = match view.open {
+        0 => format!("{} over", view.cells),
+        open => format!("{} over of {}", view.cells.saturating_sub(open), view.cells),
+    };
+    vec![
+        short(&view.submission.to_string()).to_owned(),
+        view.name.clone(),
+        cells,
+        format!("{}{further}", view.candidates.join(", ")),
+    ]
 }
 
 /// `muster cancel`: ends what is open of a submission.
@@ -37,7 +68,10 @@ pub(crate) async fn cancel(context: &Context, submission: &str) -> Result<Ending
     let mut client = Client::connect(&context.state).await?;
     let path = format!("/v1/submissions/{submission}/cancel");
     let count: CountView = client.post(&path, &serde_json::json!({})).await?;
-    context.output.print(&count, |count| format!("cancelled {} cells that were open", count.count));
+    context.output.print(&count, |count| {
+        let cells = counted(usize::try_from(count.count).unwrap_or(usize::MAX), "cell");
+        format!("cancelled {cells} that were open")
+    });
     Ok(Ending::Done)
 }
 

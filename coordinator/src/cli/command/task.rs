@@ -2,9 +2,9 @@
 
 use crate::cli::args::TaskCommand;
 use crate::cli::client::Client;
-use crate::cli::output::{short, table};
-use crate::cli::spawn;
+use crate::cli::output::{note, short, table};
 use crate::cli::{Context, Ending};
+use crate::cli::{operand, spawn};
 use crate::http::body::{SealedBody, TaskBody, TaskView};
 use crate::state::io;
 use data_encoding::HEXLOWER;
@@ -63,6 +63,10 @@ fn new(
             "this folder holds a task already",
             "name another folder",
         ));
+    }
+    for (from, argument) in [(reference, "--reference"), (initial_kernel, "--initial-kernel")] {
+        let next = format!("give the path of the kernel's source after {argument}; nothing was written");
+        operand::exists(from, "task/missing-file", next)?;
     }
     let text = scaffold(signature, "reference.cu", "baseline.cu")?;
     std::fs::create_dir_all(folder).map_err(|error| io(&folder.display().to_string(), &error))?;
@@ -140,14 +144,14 @@ async fn add(context: &Context, folder: &Path) -> Result<Ending, Refusal> {
     let loaded = load::task(&task_file(folder), &salt).map_err(|findings| {
         let mut refusals = findings.refusals;
         for other in refusals.split_off(1.min(refusals.len())) {
-            eprintln!("muster: {other}");
+            note(&other.to_string());
         }
         refusals
             .pop()
             .unwrap_or_else(|| Refusal::new("internal/empty", "", "no refusal in an error", "report this"))
     })?;
     for warning in &loaded.warnings {
-        eprintln!("muster: warning: {warning}");
+        note(&format!("warning: {warning}"));
     }
     let mut client = Client::connect(&context.state).await?;
     for (_, bytes) in loaded.blobs {

@@ -1,128 +1,165 @@
-//! `muster up` and `muster down`: a coordinator and this machine's nodes as processes of their own.
+//! `muster up`: a coordinator and this machine's nodes as processes of their own.
 
 use crate::cli::args::UpArgs;
 use crate::cli::client::Client;
+use crate::cli::output::counted;
+use crate::cli::own_node::{OwnNode, noted_levels};
 use crate::cli::process::Process;
-use crate::cli::spawn;
-use crate::cli::{Context, Ending};
+use crate::cli::{Context, Ending, spawn, turn};
 use crate::driver::request::NodeView;
 use crate::http::body::{InviteBody, SummaryView, TextView};
 use crate::state::{Layout, io};
 use fleet_config::refusal::Refusal;
 use serde::Serialize;
-use std::path::{Path, PathBuf};
+use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
 
 /// How long a coordinator may take to answer, and a node to join: both include a cold disk.
 const START: Duration = Duration::from_secs(30);
 
-/// How long a stopped process may take to leave.
-const LEAVE: Duration = Duration::from_secs(20);
-
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Ending of the file beside a node's folder (which is the node's alone) that says with which level it was started.
-const LEVEL: &str = "level";
+/// Where a coordinator listens that was told nothing: nodes of this machine alone, the port of the last start.
+const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
 
 #[derive(Debug, Serialize)]
 struct Up {
     summary: SummaryView,
+    /// Every node of the fleet.
     nodes: Vec<NodeView>,
+    coordinator: Begun,
+    /// The nodes of this folder that `up` answers for.
+    own: Vec<OwnView>,
+}
+
+/// Whether `up` had to do something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Begun {
+    Started,
+    Found,
+}
+
+#[derive(Debug, Serialize)]
+struct OwnView {
+    name: String,
+    node: String,
+    process: Option<u32>,
+    begun: Begun,
 }
 
 /// Starts what is not running yet and waits until it is ready.
 pub(crate) async fn up(context: &Context, args: &UpArgs) -> Result<Ending, Refusal> {
     crate::state::prepare(&context.state)?;
     let state = std::path::absolute(&context.state).map_err(|error| io("state", &error))?;
-    match Client::connect(&state).await {
-        Ok(mut client) => check_address(&client.get("/v1/summary").await?, args)?,
-        Err(_) => start_coordinator(&state, args).await?,
-    }
-    let mut client = Client::connect(&state).await?;
-    if !args.no_node {
-        let mut wanted = Vec::new();
-        for level in levels(&state, args) {
-            wanted.push(start_node(&state, &mut client, &level, args).await?);
+    let _turn = turn::take(&state).await?;
+    let coordinator = match Client::connect(&state).await {
+        Ok(mut client) => {
+            check_address(&client.get("/v1/summary").await?, args)?;
+            Begun::Found
         }
-        wait_for_nodes(&state, &mut client, &wanted).await?;
+        Err(_) => {
+            start_coordinator(&state, args).await?;
+            Begun::Started
+        }
+    };
+    let mut client = Client::connect(&state).await?;
+    let mut own = Vec::new();
+    if !args.no_node {
+        for level in levels(&state, args) {
+            let node = OwnNode::of_level(&state, &level);
+            let begun = match node.running() {
+                Some(_) => Begun::Found,
+                None => {
+                    start_node(&node, &mut client, &level, args).await?;
+                    Begun::Started
+                }
+            };
+            own.push((node, begun));
+        }
+        wait_for_nodes(&mut client, &own).await?;
     }
     let summary: SummaryView = client.get("/v1/summary").await?;
     let nodes: Vec<NodeView> = client.get("/v1/nodes").await?;
-    context.output.print(&Up { summary, nodes }, |up| {
-        let devices: Vec<_> = up.nodes.iter().flat_map(|node| node.devices.iter()).collect();
-        let there = devices.iter().filter(|device| !device.architecture.is_empty());
-        let names: Vec<_> = there.map(|d| format!("{} ({})", d.architecture, d.kind)).collect();
-        format!(
-            "coordinator runs as process {}, nodes connect to {}\ndevices: {}\nverifier key of the ledger: {}",
-            up.summary.process,
-            up.summary.listening,
-            if names.is_empty() { "none yet".to_owned() } else { names.join(", ") },
-            up.summary.vkey
-        )
+    let own = own.into_iter().map(|(node, begun)| OwnView {
+        node: node.id().unwrap_or_default(),
+        process: node.process().map(|process| process.id()),
+        name: node.name,
+        begun,
     });
+    let own = own.collect();
+    context.output.print(&Up { summary, nodes, coordinator, own }, render);
     Ok(Ending::Done)
 }
 
-/// A running coordinator keeps its address; asking for another one is not obeyed silently.
-fn check_address(summary: &SummaryView, args: &UpArgs) -> Result<(), Refusal> {
-    if args.listen.port() == 0 || summary.listening.contains(&args.listen.to_string()) {
-        return Ok(());
+fn render(up: &Up) -> String {
+    let word = |begun: Begun| match begun {
+        Begun::Started => "started",
+        Begun::Found => "runs already",
+    };
+    let mut lines = vec![format!(
+        "coordinator {}: process {}, nodes connect to {}",
+        word(up.coordinator),
+        up.summary.process,
+        up.summary.listening
+    )];
+    for own in &up.own {
+        let view = up.nodes.iter().find(|node| node.node == own.node);
+        let devices = view.into_iter().flat_map(|node| node.devices.iter());
+        let named = devices.filter(|device| !device.architecture.is_empty());
+        let devices: Vec<_> =
+            named.map(|device| format!("{} ({})", device.architecture, device.kind)).collect();
+        let process = own.process.map_or_else(String::new, |process| format!(": process {process}"));
+        lines.push(format!("node {} {}{process}, {}", own.name, word(own.begun), devices.join(", ")));
     }
-    Err(Refusal::new(
-        "up/listens-elsewhere",
-        args.listen.to_string(),
-        format!("the coordinator of this folder runs already and listens on {}", summary.listening),
-        "run `muster down` first, or leave --listen out",
-    ))
+    let is_stranger = |node: &&NodeView| up.own.iter().all(|own| own.node != node.node);
+    let strangers = up.nodes.iter().filter(is_stranger).filter(|node| node.state == "ready").count();
+    if strangers > 0 {
+        lines.push(format!("{} of this fleet ready beside them", counted(strangers, "further node")));
+    }
+    lines.push(format!("verifier key of the ledger: {}", up.summary.vkey));
+    lines.join("\n")
+}
+
+/// A running coordinator keeps its addresses; asking for other ones is not obeyed silently.
+fn check_address(summary: &SummaryView, args: &UpArgs) -> Result<(), Refusal> {
+    let bound: Option<SocketAddr> = summary.bound.parse().ok();
+    let is_bound = |wanted: SocketAddr| {
+        bound.is_some_and(|b| b.ip() == wanted.ip() && (wanted.port() == 0 || wanted.port() == b.port()))
+    };
+    let refuse = |asked: String| {
+        Err(Refusal::new(
+            "up/listens-elsewhere",
+            asked,
+            format!(
+                "the coordinator of this folder runs already, listens on {} and is dialled at {}",
+                summary.bound, summary.listening
+            ),
+            "run `muster down` first, or leave --listen and --advertise out",
+        ))
+    };
+    if let Some(asked) = args.listen.filter(|asked| !is_bound(*asked)) {
+        return refuse(asked.to_string());
+    }
+    let is_told = |address: &&String| summary.listening.split(", ").any(|told| told == address.as_str());
+    match args.advertise.iter().find(|address| !is_told(address)) {
+        Some(asked) => refuse(asked.clone()),
+        None => Ok(()),
+    }
 }
 
 /// The levels asked for; else those of the nodes that were started here before; else the machine's best one, which
 /// is written as the empty text.
 fn levels(state: &Path, args: &UpArgs) -> Vec<String> {
     if !args.level.is_empty() {
-        return args.level.clone();
+        let mut levels = args.level.clone();
+        levels.sort();
+        levels.dedup();
+        return levels;
     }
-    let beside =
-        std::fs::read_dir(state.join("nodes")).into_iter().flatten().flatten().map(|entry| entry.path());
-    let noted = beside.filter(|path| path.extension().is_some_and(|ending| ending == LEVEL));
-    let mut levels: Vec<String> = noted.filter_map(|path| std::fs::read_to_string(path).ok()).collect();
-    levels.sort();
-    if levels.is_empty() { vec![String::new()] } else { levels }
-}
-
-/// Stops the nodes and the coordinator of this folder.
-pub(crate) async fn down(context: &Context) -> Result<Ending, Refusal> {
-    let mut stopped = 0;
-    for folder in node_folders(&context.state) {
-        if let Some(process) = Process::read(&folder.join("pid"))
-            && process.is_alive()
-            && process.terminate()
-        {
-            wait_until_gone(process).await;
-            stopped += 1;
-        }
-        // A file that is gone already is what we want.
-        let _gone = std::fs::remove_file(folder.join("pid"));
-    }
-    let mut client = match Client::connect(&context.state).await {
-        Ok(client) => client,
-        Err(_) if stopped > 0 => {
-            let answer = serde_json::json!({"coordinator": false, "nodes": stopped});
-            context.output.print(&answer, |_| format!("stopped {stopped} nodes; no coordinator was running"));
-            return Ok(Ending::Done);
-        }
-        Err(refusal) => return Err(refusal),
-    };
-    let summary: SummaryView = client.get("/v1/summary").await?;
-    let process = Process::of(summary.process);
-    let _stopping: TextView = client.post("/v1/stop", &serde_json::json!({})).await?;
-    if let Some(process) = process {
-        wait_until_gone(process).await;
-    }
-    context.output.print(&serde_json::json!({"coordinator": true, "nodes": stopped}), |_| {
-        format!("stopped the coordinator and {stopped} nodes; the state folder keeps everything")
-    });
-    Ok(Ending::Done)
+    let noted = noted_levels(state);
+    if noted.is_empty() { vec![String::new()] } else { noted }
 }
 
 async fn start_coordinator(state: &Path, args: &UpArgs) -> Result<(), Refusal> {
@@ -131,7 +168,7 @@ async fn start_coordinator(state: &Path, args: &UpArgs) -> Result<(), Refusal> {
         "--state".to_owned(),
         state.display().to_string(),
         "--listen".to_owned(),
-        args.listen.to_string(),
+        args.listen.unwrap_or(LISTEN).to_string(),
     ];
     for address in &args.advertise {
         arguments.extend(["--advertise".to_owned(), address.clone()]);
@@ -163,24 +200,14 @@ async fn start_coordinator(state: &Path, args: &UpArgs) -> Result<(), Refusal> {
     }
 }
 
-/// Starts the node of `level` unless it runs; answers with its name.
-async fn start_node(
-    state: &Path,
-    client: &mut Client,
-    level: &str,
-    args: &UpArgs,
-) -> Result<String, Refusal> {
-    let name = if level.is_empty() { "local".to_owned() } else { level.replace(':', "-") };
-    let folder = state.join("nodes").join(&name);
+/// Starts the node of `level`.
+async fn start_node(node: &OwnNode, client: &mut Client, level: &str, args: &UpArgs) -> Result<(), Refusal> {
+    let folder = node.folder();
     std::fs::create_dir_all(&folder).map_err(|error| io(&folder.display().to_string(), &error))?;
-    let pid = folder.join("pid");
-    if Process::read(&pid).is_some_and(|process| process.is_alive()) {
-        return Ok(name);
-    }
     let body = InviteBody { valid_seconds: 600, uses: 1, class: None };
     let invite: TextView = client.post("/v1/invites", &body).await?;
     let mut arguments: Vec<String> =
-        ["run", "--state", &folder.display().to_string(), "--name", &name, "--invite-file", "-"]
+        ["run", "--state", &folder.display().to_string(), "--name", &node.name, "--invite-file", "-"]
             .map(str::to_owned)
             .into();
     if !level.is_empty() {
@@ -189,31 +216,26 @@ async fn start_node(
     if args.unsafe_no_sandbox {
         arguments.push("--unsafe-no-sandbox".to_owned());
     }
-    let log = folder.join("node.log");
-    let child = spawn::start("muster-node", &arguments, &log, Some(&invite.text))?;
+    let child = spawn::start("muster-node", &arguments, &node.log(), Some(&invite.text))?;
     // One that has ended already is found by its log, not by its id.
     Process::of(child.id())
-        .map_or(Ok(()), |process| process.write(&pid))
+        .map_or(Ok(()), |process| process.write(&node.pid()))
         .map_err(|error| io("pid", &error))?;
-    let note = state.join("nodes").join(format!("{name}.{LEVEL}"));
-    std::fs::write(note, level).map_err(|error| io(LEVEL, &error))?;
-    Ok(name)
+    node.note_level(level).map_err(|error| io(&folder.display().to_string(), &error))
 }
 
-/// Waits until every node named in `wanted` is ready, or one of them has ended.
-async fn wait_for_nodes(state: &Path, client: &mut Client, wanted: &[String]) -> Result<(), Refusal> {
+/// Waits until every node of `own` is ready, or one of them has ended. They are known by their keys: that a node of
+/// another folder has the same name, or is ready, says nothing of them.
+async fn wait_for_nodes(client: &mut Client, own: &[(OwnNode, Begun)]) -> Result<(), Refusal> {
     let mut waited = Duration::ZERO;
     loop {
         let nodes: Vec<NodeView> = client.get("/v1/nodes").await?;
         let takes_part = |state: &str| state == "ready" || state == "draining";
-        let is_there = |name: &String| nodes.iter().any(|node| node.name == *name && takes_part(&node.state));
-        if wanted.iter().all(is_there) {
-            return Ok(());
-        }
-        let folders: Vec<PathBuf> = wanted.iter().map(|name| state.join("nodes").join(name)).collect();
-        let ended = folders.iter().find(|f| Process::read(&f.join("pid")).is_some_and(|p| !p.is_alive()));
-        if let Some(folder) = ended {
-            let log = folder.join("node.log");
+        let is_there = |own: &OwnNode| {
+            own.id().is_some_and(|id| nodes.iter().any(|node| node.node == id && takes_part(&node.state)))
+        };
+        if let Some((node, _)) = own.iter().find(|(node, _)| node.running().is_none()) {
+            let log = node.log();
             return Err(Refusal::new(
                 "up/node",
                 log.display().to_string(),
@@ -221,27 +243,16 @@ async fn wait_for_nodes(state: &Path, client: &mut Client, wanted: &[String]) ->
                 "correct what its log names; `muster doctor` shows what this machine lacks",
             ));
         }
+        let Some((missing, _)) = own.iter().find(|(node, _)| !is_there(node)) else { return Ok(()) };
         if waited > START {
+            let log = missing.log();
             return Err(Refusal::new(
                 "up/node",
-                state.display().to_string(),
-                "the node does not join",
-                "read nodes/*/node.log in the state folder",
+                log.display().to_string(),
+                format!("node {} does not join: {}", missing.name, last_line(&log)),
+                "correct what its log names; `muster node list` shows how the coordinator sees it",
             ));
         }
-        tokio::time::sleep(PAUSE).await;
-        waited += PAUSE;
-    }
-}
-
-fn node_folders(state: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(state.join("nodes")).into_iter().flatten();
-    entries.filter_map(|entry| entry.ok().map(|entry| entry.path())).filter(|path| path.is_dir()).collect()
-}
-
-async fn wait_until_gone(process: Process) {
-    let mut waited = Duration::ZERO;
-    while process.is_alive() && waited < LEAVE {
         tokio::time::sleep(PAUSE).await;
         waited += PAUSE;
     }
@@ -256,4 +267,58 @@ fn last_line(log: &Path) -> String {
         .chars()
         .take(400)
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver::request::Summary;
+
+    fn summary(bound: &str, listening: &str) -> SummaryView {
+        SummaryView {
+            origin: String::new(),
+            vkey: String::new(),
+            process: 1,
+            bound: bound.to_owned(),
+            listening: listening.to_owned(),
+            version: String::new(),
+            ledger_size: 0,
+            totals: Summary::default(),
+            recent: Vec::new(),
+        }
+    }
+
+    fn args(listen: Option<&str>, advertise: &[&str]) -> UpArgs {
+        UpArgs {
+            listen: listen.map(|text| text.parse().unwrap()),
+            advertise: advertise.iter().map(|text| (*text).to_owned()).collect(),
+            level: Vec::new(),
+            no_node: true,
+            unsafe_no_sandbox: false,
+        }
+    }
+
+    #[test]
+    fn a_running_coordinator_is_asked_for_no_other_address() {
+        let everywhere = summary("0.0.0.0:4460", "lab.example:4460");
+        let here = summary("127.0.0.1:4460", "127.0.0.1:4460");
+        for (running, listen, advertise) in [
+            (&here, None, &[][..]),
+            (&here, Some("127.0.0.1:4460"), &[]),
+            (&here, Some("127.0.0.1:0"), &[]),
+            (&everywhere, None, &[]),
+            (&everywhere, Some("0.0.0.0:4460"), &["lab.example:4460"]),
+        ] {
+            check_address(running, &args(listen, advertise)).unwrap();
+        }
+        for (running, listen, advertise) in [
+            (&here, Some("127.0.0.1:446"), &[][..]),
+            (&here, Some("192.0.2.1:0"), &[]),
+            (&everywhere, Some("127.0.0.1:4460"), &[]),
+            (&here, None, &["lab.example:4460"]),
+        ] {
+            let refusal = check_address(running, &args(listen, advertise)).unwrap_err();
+            assert_eq!(refusal.code, "up/listens-elsewhere", "{listen:?} {advertise:?}");
+        }
+    }
 }

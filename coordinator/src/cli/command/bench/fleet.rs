@@ -51,7 +51,7 @@ pub(super) async fn run(context: &Context, plan: &Plan) -> Result<Vec<Row>, Refu
     let mut latencies = Vec::with_capacity(plan.count as usize);
     for number in 0..plan.count {
         if number % 50 == 0 {
-            eprintln!("muster: {number} of {} submissions", plan.count);
+            crate::cli::output::note(&format!("{number} of {} submissions", plan.count));
         }
         let start = clock.now();
         let receipt = submit(&mut client, &task, &one.candidate, &first).await?;

@@ -1,0 +1,91 @@
+//! `muster submit`: sends candidates, shows the receipt, and follows the cells if asked to.
+
+mod candidates;
+mod follow;
+mod progress;
+mod target;
+
+use super::status;
+use crate::cli::args::SubmitArgs;
+use crate::cli::client::Client;
+use crate::cli::output::note;
+use crate::cli::{Context, Ending};
+use crate::driver::request::CellView;
+use crate::http::body::{Receipt, SubmitBody};
+use candidates::Candidates;
+use fleet_config::domain::{Reuse, Task};
+use fleet_config::refusal::Refusal;
+use progress::Progress;
+use serde::Serialize;
+use std::time::Duration;
+
+#[derive(Debug, Serialize)]
+struct Answer {
+    receipt: Receipt,
+    /// What the files themselves made worth saying; the receipt has the coordinator's warnings.
+    warnings: Vec<Refusal>,
+    /// Empty without `--wait`.
+    cells: Vec<CellView>,
+}
+
+/// Runs the subcommand. The id of the submission is told before anything else, so that whoever is interrupted can
+/// ask for it later.
+pub(crate) async fn run(context: &Context, args: &SubmitArgs) -> Result<Ending, Refusal> {
+    let mut client = Client::connect(&context.state).await?;
+    let task: Task = client.get(&format!("/v1/tasks/{}", args.task)).await?;
+    let task_id = task.id().map_err(|error| {
+        Refusal::new("task/not-canonical", &args.task, error.to_string(), "add the task again")
+    })?;
+    let candidates = Candidates::read(&mut client, &task, &args.candidates).await?;
+    let targets =
+        if args.on.is_empty() { target::fleet_classes(&mut client).await? } else { args.on.clone() };
+    let reuse = if args.fresh { Reuse::Fresh } else { Reuse::Allowed };
+    let body = SubmitBody {
+        task: task_id,
+        candidates: candidates.documents(),
+        targets: targets.clone(),
+        policy: args.policy.clone(),
+        reuse,
+        nonce: args.nonce.clone(),
+    };
+    let receipt: Receipt = client.post("/v1/submissions", &body).await?;
+    let submission = receipt.submission;
+    if args.wait {
+        note(&format!("submission {submission}"));
+    }
+    if let Some(path) = &args.receipt {
+        let text = serde_json::to_string_pretty(&receipt).unwrap_or_default();
+        std::fs::write(path, text).map_err(|error| crate::state::io(&path.display().to_string(), &error))?;
+    }
+    if args.on.is_empty() && targets.len() > 1 {
+        note(&format!("on {}", targets.join(", ")));
+    }
+    for warning in candidates.warnings.iter().chain(&receipt.warnings) {
+        note(&format!("warning: {warning}"));
+    }
+    let cells = if args.wait {
+        let labels = candidates.labels(submission, &targets);
+        let mut progress = Progress::new(context, receipt.cells, labels);
+        follow::follow(context, submission, &mut progress, Duration::from_secs(args.reconnect)).await?
+    } else {
+        Vec::new()
+    };
+    let unanswered = cells.iter().any(|cell| cell.state == "ended");
+    let answer = Answer { receipt, warnings: candidates.warnings, cells };
+    context
+        .output
+        .print(&answer, |answer| if args.wait { status::render(&answer.cells) } else { accepted(answer) });
+    Ok(if unanswered { Ending::Unanswered } else { Ending::Done })
+}
+
+/// What is said of a submission that nobody waits for.
+fn accepted(answer: &Answer) -> String {
+    let receipt = &answer.receipt;
+    format!(
+        "submitted {}: {}, {} answered from the ledger\nfollow it with: muster status {}",
+        receipt.submission,
+        crate::cli::output::counted(usize::try_from(receipt.cells).unwrap_or(usize::MAX), "cell"),
+        receipt.reused,
+        crate::cli::output::short(&receipt.submission.to_string())
+    )
+}
