@@ -14,8 +14,8 @@
 
 use fleet_config::identity::SecretKey;
 use fleet_config::refusal::Refusal;
-use fleet_config::state::{self, Age, Format, Lock, at, make_folder, signing_key, surroundings};
-pub use fleet_config::state::{io, read_private, write_private};
+use fleet_config::state::{self, Age, Format, Lock, at, signing_key, surroundings};
+pub use fleet_config::state::{io, make_folder, read_private, write_private};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};

@@ -96,7 +96,6 @@ fn waiting_for_a_coordinator_that_never_returns_ends_within_its_limit() {
     fleet.start_coordinator(&[]);
     assert_eq!(fleet.cells(&id).expect("cells")[0]["state"], "queued");
     let mut waiting = submit(&fleet, &candidates, &["--reconnect", "0"]);
-    fleet.path("submit.log");
     until("the second one to be told", PATIENCE, || {
         (waiting.log().matches("muster: submission ").count() == 2).then_some(())
     });
@@ -145,7 +144,7 @@ fn a_submission_is_found_by_the_first_digits_of_its_id_and_in_the_list() {
     assert_eq!(fleet.json(&["cancel", &first[..12]])["count"], 1);
     let nobody =
         if first.starts_with("00000000") || second.starts_with("00000000") { "11111111" } else { "00000000" };
-    for wrong in [nobody, "1", "nonsense", ""] {
+    for wrong in [nobody, "1", "nonsense", "", "a b", "../nodes?x"] {
         assert_eq!(fleet.refusal(&["status", wrong])["code"], "submit/unknown-submission", "{wrong:?}");
     }
 }

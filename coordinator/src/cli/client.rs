@@ -16,6 +16,22 @@ use tokio::net::UnixStream;
 /// How long one answer may take; long work is followed through events instead.
 const ANSWER: Duration = Duration::from_secs(60);
 
+/// `text` as one segment of a path (RFC 3986, section 3.3), whatever somebody typed.
+pub(super) fn segment(text: &str) -> String {
+    // An empty segment would be another path; a blank names nothing either.
+    let text = if text.is_empty() { " " } else { text };
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'~');
+    let mut segment = String::new();
+    for byte in text.bytes() {
+        if is_plain(byte) {
+            segment.push(char::from(byte));
+        } else {
+            segment.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    segment
+}
+
 /// One connection to the coordinator that runs on a state folder.
 #[derive(Debug)]
 pub(super) struct Client {
@@ -129,5 +145,19 @@ impl Client {
             cause,
             "see coordinator.log in the state folder",
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_typed_stays_one_segment() {
+        for (typed, segment) in
+            [("matmul-f32", "matmul-f32"), ("", "%20"), ("a/../b?c", "a%2F%2E%2E%2Fb%3Fc"), ("ä", "%C3%A4")]
+        {
+            assert_eq!(super::segment(typed), segment);
+        }
     }
 }

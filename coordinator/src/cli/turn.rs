@@ -1,10 +1,8 @@
 //! One `muster up` or `muster down` on a state folder at a time: two at once would start a node twice.
 
-use crate::state::io;
 use fleet_config::refusal::Refusal;
 use rustix::fs::{FlockOperation, flock};
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
 
@@ -16,35 +14,44 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// The right to start and stop what runs on a folder; ends when dropped, and with its process.
 #[derive(Debug)]
 pub(super) struct Turn {
-    _lock: File,
+    _folder: Option<File>,
 }
 
-/// Waits for the turn on the state folder `state`.
+/// Waits for the turn on the state folder `state`. The lock is on the folder itself, so that it holds before there is
+/// anything in it; where there is no folder, there is nothing to take turns at.
 pub(super) async fn take(state: &Path) -> Result<Turn, Refusal> {
-    let path = state.join("up.lock");
-    let place = path.display().to_string();
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false).mode(0o600);
-    let file = options.open(&path).map_err(|error| io(&place, &error))?;
+    let Ok(folder) = File::open(state) else { return Ok(Turn { _folder: None }) };
     let mut waited = Duration::ZERO;
-    loop {
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(Turn { _lock: file }),
-            Err(rustix::io::Errno::WOULDBLOCK) if waited < WAIT => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => {
-                return Err(Refusal::new(
-                    "up/busy",
-                    place,
-                    format!(
-                        "another `muster up` or `muster down` has held this folder for {} s",
-                        WAIT.as_secs()
-                    ),
-                    "let it end, or end it, and try again",
-                ));
-            }
-            Err(error) => return Err(io(&place, &error.into())),
+    while flock(&folder, FlockOperation::NonBlockingLockExclusive) == Err(rustix::io::Errno::WOULDBLOCK) {
+        if waited >= WAIT {
+            return Err(Refusal::new(
+                "up/busy",
+                state.display().to_string(),
+                format!("another `muster up` or `muster down` has held this folder for {} s", WAIT.as_secs()),
+                "let it end, or end it, and try again",
+            ));
         }
         tokio::time::sleep(PAUSE).await;
         waited += PAUSE;
+    }
+    // Some network file systems lock no folders: nobody takes turns there, as if each were alone.
+    Ok(Turn { _folder: Some(folder) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_second_waits_for_the_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = take(folder.path()).await.unwrap();
+        let mut second = Box::pin(take(folder.path()));
+        let early = tokio::time::timeout(PAUSE * 3, &mut second).await;
+        assert!(early.is_err(), "it waits");
+        drop(first);
+        second.await.unwrap();
+        assert!(take(&folder.path().join("none")).await.is_ok());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left behind");
     }
 }

@@ -25,11 +25,7 @@ struct Down {
 
 /// Stops the nodes and the coordinator of this folder.
 pub(crate) async fn down(context: &Context) -> Result<Ending, Refusal> {
-    // A folder that is none of ours gets no lock file; that nothing runs there is said below.
-    let _turn = match context.state.join("version").exists() {
-        true => Some(turn::take(&context.state).await?),
-        false => None,
-    };
+    let _turn = turn::take(&context.state).await?;
     let mut lingering = Vec::new();
     let nodes = stop_nodes(context, &mut lingering).await;
     let coordinator = match Client::connect(&context.state).await {

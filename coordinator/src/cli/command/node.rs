@@ -1,7 +1,7 @@
 //! `muster node list|invite|drain`.
 
 use crate::cli::args::NodeCommand;
-use crate::cli::client::Client;
+use crate::cli::client::{Client, segment};
 use crate::cli::output::{short, table};
 use crate::cli::{Context, Ending};
 use crate::driver::request::NodeView;
@@ -22,7 +22,7 @@ pub(crate) async fn run(context: &Context, command: NodeCommand) -> Result<Endin
             context.output.print(&invite, |invite| invite.text.clone());
         }
         NodeCommand::Drain { node, resume } => {
-            let path = format!("/v1/nodes/{node}/drain");
+            let path = format!("/v1/nodes/{}/drain", segment(&node));
             let count: CountView = client.post(&path, &DrainBody { resume }).await?;
             let word = if resume { "resumed" } else { "draining" };
             context.output.print(&count, |count| format!("{word}; {} attempts still run", count.count));

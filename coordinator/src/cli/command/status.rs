@@ -1,7 +1,7 @@
 //! `muster status` and `muster cancel`: one submission, or the whole fleet.
 
 use crate::cli::args::StatusArgs;
-use crate::cli::client::Client;
+use crate::cli::client::{Client, segment};
 use crate::cli::output::{counted, short, table};
 use crate::cli::{Context, Ending};
 use crate::driver::request::{CellView, SubmissionView};
@@ -13,7 +13,7 @@ pub(crate) async fn run(context: &Context, args: &StatusArgs) -> Result<Ending, 
     let mut client = Client::connect(&context.state).await?;
     match &args.submission {
         Some(id) => {
-            let cells: Vec<CellView> = client.get(&format!("/v1/submissions/{id}")).await?;
+            let cells: Vec<CellView> = client.get(&format!("/v1/submissions/{}", segment(id))).await?;
             context.output.print(&cells, |cells| render(cells));
         }
         None => {
@@ -66,7 +66,7 @@ fn recent(view: &SubmissionView) -> Vec<String> {
 /// `muster cancel`: ends what is open of a submission.
 pub(crate) async fn cancel(context: &Context, submission: &str) -> Result<Ending, Refusal> {
     let mut client = Client::connect(&context.state).await?;
-    let path = format!("/v1/submissions/{submission}/cancel");
+    let path = format!("/v1/submissions/{}/cancel", segment(submission));
     let count: CountView = client.post(&path, &serde_json::json!({})).await?;
     context.output.print(&count, |count| {
         let cells = counted(usize::try_from(count.count).unwrap_or(usize::MAX), "cell");

@@ -1,7 +1,7 @@
 //! `muster task new|lint|add|show|list`.
 
 use crate::cli::args::TaskCommand;
-use crate::cli::client::Client;
+use crate::cli::client::{Client, segment};
 use crate::cli::output::{note, short, table};
 use crate::cli::{Context, Ending};
 use crate::cli::{operand, spawn};
@@ -25,7 +25,7 @@ pub(crate) async fn run(context: &Context, command: TaskCommand) -> Result<Endin
         TaskCommand::Add { folder } => add(context, &folder).await,
         TaskCommand::Show { task } => {
             let mut client = Client::connect(&context.state).await?;
-            let task: Task = client.get(&format!("/v1/tasks/{task}")).await?;
+            let task: Task = client.get(&format!("/v1/tasks/{}", segment(&task))).await?;
             context.output.print(&task, |task| serde_json::to_string_pretty(task).unwrap_or_default());
             Ok(Ending::Done)
         }

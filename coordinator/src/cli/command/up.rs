@@ -8,7 +8,7 @@ use crate::cli::process::Process;
 use crate::cli::{Context, Ending, spawn, turn};
 use crate::driver::request::NodeView;
 use crate::http::body::{InviteBody, SummaryView, TextView};
-use crate::state::{Layout, io};
+use crate::state::{Layout, io, make_folder};
 use fleet_config::refusal::Refusal;
 use serde::Serialize;
 use std::net::SocketAddr;
@@ -51,9 +51,10 @@ struct OwnView {
 
 /// Starts what is not running yet and waits until it is ready.
 pub(crate) async fn up(context: &Context, args: &UpArgs) -> Result<Ending, Refusal> {
-    crate::state::prepare(&context.state)?;
     let state = std::path::absolute(&context.state).map_err(|error| io("state", &error))?;
+    make_folder(&state).map_err(|error| io(&state.display().to_string(), &error))?;
     let _turn = turn::take(&state).await?;
+    crate::state::prepare(&state)?;
     let coordinator = match Client::connect(&state).await {
         Ok(mut client) => {
             check_address(&client.get("/v1/summary").await?, args)?;

@@ -28,7 +28,7 @@ pub(super) struct Plan {
 /// Measures and answers with the table.
 pub(super) async fn run(context: &Context, plan: &Plan) -> Result<Vec<Row>, Refusal> {
     let mut client = Client::connect(&context.state).await?;
-    let task: Task = client.get(&format!("/v1/tasks/{}", plan.task)).await?;
+    let task: Task = client.get(&format!("/v1/tasks/{}", crate::cli::client::segment(&plan.task))).await?;
     let loaded = load::candidates(&plan.candidate, &task.entry, task.limits.source);
     let one = loaded.ok().and_then(|mut all| all.pop()).ok_or_else(|| {
         Refusal::new(

@@ -7,7 +7,7 @@ mod target;
 
 use super::status;
 use crate::cli::args::SubmitArgs;
-use crate::cli::client::Client;
+use crate::cli::client::{Client, segment};
 use crate::cli::output::note;
 use crate::cli::{Context, Ending};
 use crate::driver::request::CellView;
@@ -32,7 +32,7 @@ struct Answer {
 /// ask for it later.
 pub(crate) async fn run(context: &Context, args: &SubmitArgs) -> Result<Ending, Refusal> {
     let mut client = Client::connect(&context.state).await?;
-    let task: Task = client.get(&format!("/v1/tasks/{}", args.task)).await?;
+    let task: Task = client.get(&format!("/v1/tasks/{}", segment(&args.task))).await?;
     let task_id = task.id().map_err(|error| {
         Refusal::new("task/not-canonical", &args.task, error.to_string(), "add the task again")
     })?;
