@@ -150,14 +150,14 @@ impl Client {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::segment;
 
     #[test]
     fn what_was_typed_stays_one_segment() {
-        for (typed, segment) in
+        for (typed, expected) in
             [("matmul-f32", "matmul-f32"), ("", "%20"), ("a/../b?c", "a%2F%2E%2E%2Fb%3Fc"), ("ä", "%C3%A4")]
         {
-            assert_eq!(super::segment(typed), segment);
+            assert_eq!(segment(typed), expected);
         }
     }
 }
