@@ -67,19 +67,14 @@ fn what_the_device_lacks_is_unsupported_with_feature_and_line() {
                 2,
             ),
             (
-                format!("#include <cuda_fp16.h>\n__device__ __half h;\n{HEAD} {{}}"),
+                format!("#include <cuda_fp4.h>\n__device__ __nv_fp4_e2m1 h;\n{HEAD} {{}}"),
                 UnsupportedReason::ElementType,
                 1,
             ),
             (format!("#include <cub/device/device_reduce.cuh>\n{HEAD} {{}}"), UnsupportedReason::Library, 1),
             (format!("{HEAD} {{\n\n  printf(\"%d\\n\", n);\n}}"), UnsupportedReason::NotImplementedHere, 3),
-            (format!("{HEAD} {{\n  y[0] = __activemask();\n}}"), UnsupportedReason::NotImplementedHere, 2),
+            (format!("{HEAD} {{\n  y[0] = __ballot(n);\n}}"), UnsupportedReason::NotImplementedHere, 2),
             (format!("{HEAD} {{\n  y[0] = __vadd4(n, n);\n}}"), UnsupportedReason::NotImplementedHere, 2),
-            (
-                format!("{HEAD} {{\n  y[0] = __shfl_sync(~0u, (char)n, 0);\n}}"),
-                UnsupportedReason::NotImplementedHere,
-                2,
-            ),
         ];
         for (source, reason, line) in cases {
             let cause = refused(bench, &source, Status::UnsupportedOnDevice);

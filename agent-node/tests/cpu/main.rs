@@ -5,6 +5,8 @@ mod bench;
 mod compiling;
 mod constructors;
 mod faults;
+mod groups;
+mod half;
 mod hostile;
 mod kernels;
 mod sample;

@@ -111,13 +111,6 @@ pub(super) fn glue(error: &GlueError) -> Failure {
                 hint,
             ))
         }
-        GlueError::Element { kind, .. } => unsupported(
-            UnsupportedReason::ElementType,
-            kind,
-            error.to_string(),
-            "offer it to another device class",
-            None,
-        ),
     }
 }
 

@@ -16,13 +16,19 @@ pub(super) enum GlueError {
     Name(String),
     #[error("the task's signature of `{0}` has no parameter list")]
     Signature(String),
-    #[error("the task's signature of `{name}` uses the type {kind}, which this device does not have yet")]
-    Element { name: String, kind: &'static str },
 }
 
 /// Text to append to the translation unit; `muster_entry_<i>` is the entry of kernel `i`.
 pub(super) fn glue(entries: &[EntryPoint]) -> Result<String, GlueError> {
-    let mut text = format!("\n#line 1 \"{GLUE_FILE}\"\n");
+    let mut text = String::from("\n");
+    for (header, types) in ELEMENT_HEADERS {
+        let signatures = entries.iter().filter_map(|entry| entry.signature.as_deref());
+        // A candidate that leaves it out is told about its signature, not about a type that it does not know.
+        if signatures.into_iter().any(|signature| names_one_of(signature, types)) {
+            let _ = writeln!(text, "#include <{header}>");
+        }
+    }
+    let _ = writeln!(text, "#line 1 \"{GLUE_FILE}\"");
     for (index, entry) in entries.iter().enumerate() {
         let name = entry.name.trim();
         if !is_kernel_name(name) {
@@ -60,11 +66,6 @@ fn parameters(signature: &str, name: &str) -> Result<String, GlueError> {
     let missing = || GlueError::Signature(name.to_owned());
     let tokens = tokens(signature);
     let word = |at: usize| tokens.get(at).map_or("", |token| token.text(signature));
-    for (kind, types) in ELEMENTS_MISSING {
-        if tokens.iter().any(|token| types.contains(&token.text(signature))) {
-            return Err(GlueError::Element { name: name.to_owned(), kind });
-        }
-    }
     let named = |at: &usize| {
         tokens.get(*at).is_some_and(|token| token.kind == Kind::Identifier)
             && word(at + 1) == "("
@@ -87,11 +88,15 @@ fn parameters(signature: &str, name: &str) -> Result<String, GlueError> {
     Err(missing())
 }
 
-/// Types of elements that the shim does not define yet.
-const ELEMENTS_MISSING: [(&str, &[&str]); 2] = [
-    ("half precision", &["half", "__half", "half2", "__half2"]),
-    ("bfloat16", &["__nv_bfloat16", "__nv_bfloat162", "nv_bfloat16", "bfloat16"]),
+/// Headers that define the types of a signature.
+const ELEMENT_HEADERS: [(&str, &[&str]); 2] = [
+    ("cuda_fp16.h", &["half", "__half", "half2", "__half2"]),
+    ("cuda_bf16.h", &["__nv_bfloat16", "__nv_bfloat162", "nv_bfloat16", "nv_bfloat162"]),
 ];
+
+fn names_one_of(signature: &str, types: &[&str]) -> bool {
+    tokens(signature).iter().any(|token| types.contains(&token.text(signature)))
+}
 
 #[cfg(test)]
 mod tests {
@@ -119,8 +124,9 @@ mod tests {
     }
 
     #[test]
-    fn half_precision_in_a_signature_is_named() {
-        let error = glue(&[entry("h", Some("void h(const __half* x, int n)"))]).unwrap_err();
-        assert!(matches!(error, GlueError::Element { .. }), "{error}");
+    fn a_signature_in_half_precision_brings_its_header() {
+        let text = glue(&[entry("h", Some("void h(const __half* x, int n)"))]).unwrap();
+        assert!(text.starts_with("\n#include <cuda_fp16.h>\n#line 1"), "{text}");
+        assert!(!glue(&[entry("h", Some("void h(const float* half_x)"))]).unwrap().contains("cuda_fp16"));
     }
 }

@@ -10,34 +10,46 @@ pub(super) const PRELUDE: &str = "muster_cuda.h";
 /// Compiled once per toolchain and linked into every artefact.
 pub(super) const RUNTIME: &str = "runtime.cpp";
 
-const FILES: [(&str, &str); 9] = [
+/// A header of the shim by the name under which it is included.
+macro_rules! header {
+    ($name:literal) => {
+        ($name, include_str!(concat!("shim/", $name)))
+    };
+}
+
+const FILES: &[(&str, &str)] = &[
     (PRELUDE, include_str!("shim/muster_cuda.h")),
-    ("muster_types.h", include_str!("shim/muster_types.h")),
-    ("muster_warp.h", include_str!("shim/muster_warp.h")),
-    ("muster_atomic.h", include_str!("shim/muster_atomic.h")),
-    ("muster_math.h", include_str!("shim/muster_math.h")),
-    ("assert.h", include_str!("shim/assert.h")),
-    ("cuda_runtime.h", include_str!("shim/cuda_runtime.h")),
-    ("device_launch_parameters.h", include_str!("shim/device_launch_parameters.h")),
+    header!("muster_types.h"),
+    header!("muster_warp.h"),
+    header!("muster_atomic.h"),
+    header!("muster_math.h"),
+    header!("muster_rounding.h"),
+    header!("muster_narrow.h"),
+    header!("muster_narrow_types.h"),
+    header!("muster_narrow_scalar.h"),
+    header!("muster_narrow_pair.h"),
+    header!("muster_narrow_names.h"),
+    header!("muster_groups.h"),
+    header!("cooperative_groups.h"),
+    header!("cooperative_groups/functional.h"),
+    header!("cooperative_groups/memcpy_async.h"),
+    header!("cooperative_groups/reduce.h"),
+    header!("cooperative_groups/scan.h"),
+    header!("cuda_bf16.h"),
+    header!("cuda_fp16.h"),
+    header!("cuda_runtime.h"),
+    header!("device_launch_parameters.h"),
+    header!("assert.h"),
     (RUNTIME, include_str!("shim/runtime.cpp")),
 ];
 
 /// Headers that a candidate may ask for and that this device refuses: name, reason, hint. They stand in front of a
 /// toolkit that the machine may have, whose headers a host compiler cannot read.
-pub(super) const REFUSED_HEADERS: [(&str, &str, &str); 24] = [
+pub(super) const REFUSED_HEADERS: &[(&str, &str, &str)] = &[
     ("mma.h", "matrix_unit", NVIDIA),
     ("crt/mma.h", "matrix_unit", NVIDIA),
-    ("cuda_fp16.h", "element_type", NOT_YET),
-    ("cuda_bf16.h", "element_type", NOT_YET),
     ("cuda_fp8.h", "element_type", NOT_YET),
     ("cuda_fp4.h", "element_type", NOT_YET),
-    (
-        "cooperative_groups.h",
-        "header",
-        "use __syncthreads and the shuffle functions, or offer it to an NVIDIA device class",
-    ),
-    ("cooperative_groups/reduce.h", "header", NVIDIA),
-    ("cooperative_groups/memcpy_async.h", "header", NVIDIA),
     ("cuda/barrier", "header", NVIDIA),
     ("cuda/pipeline", "header", NVIDIA),
     ("cuda/atomic", "header", NVIDIA),
@@ -81,14 +93,18 @@ pub(super) fn digest() -> Digest {
 /// Writes the shim into `folder`.
 pub(super) fn write(folder: &Path) -> io::Result<()> {
     for (name, text) in FILES {
-        fs::write(folder.join(name), text)?;
+        write_header(folder, name, text)?;
     }
     for (name, reason, hint) in REFUSED_HEADERS {
-        let path = folder.join(name);
-        if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent)?;
-        }
-        fs::write(path, format!("#error muster-unsupported|{reason}|{name}|{hint}|\n"))?;
+        write_header(folder, name, &format!("#error muster-unsupported|{reason}|{name}|{hint}|\n"))?;
     }
     Ok(())
+}
+
+fn write_header(folder: &Path, name: &str, text: &str) -> io::Result<()> {
+    let path = folder.join(name);
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    fs::write(path, text)
 }

@@ -128,6 +128,8 @@ impl Toolchain {
             _ => format!("-march={name}"),
         }];
         let fixed = [
+            // The language that NVRTC assumes; a policy may say otherwise.
+            "-std=gnu++17",
             "-fPIC",
             "-g1",
             "-fvisibility=hidden",

@@ -58,10 +58,6 @@ static constexpr int warpSize = 32;
 
 extern "C" {
 __attribute__((visibility("hidden"))) int muster_barrier(int predicate, int line) noexcept;
-__attribute__((visibility("hidden"))) uint64_t muster_exchange(unsigned mask, uint64_t value, int source,
-                                                               int line) noexcept;
-// Lanes that took part in the upper half, lanes with a true predicate in the lower half.
-__attribute__((visibility("hidden"))) uint64_t muster_vote(unsigned mask, int predicate, int line) noexcept;
 __attribute__((visibility("hidden"), noreturn)) void muster_stop(int kind, int line) noexcept;
 }
 

@@ -29,19 +29,22 @@ constexpr size_t SHARED_MAX = 256 * 1024;
 constexpr size_t GUARD = 1024 * 1024;
 constexpr int GUARD_INSTALL = 102; // MADV_GUARD_INSTALL, Linux 6.13: guards a page without splitting the mapping
 
-enum State : unsigned char { UNSTARTED, RUNNING, READY, AT_BARRIER, IN_WARP, EXITED };
+enum State : unsigned char { RUNNING, READY, AT_BARRIER, IN_WARP, ASKING, EXITED };
+// What a lane wants of its group, beside the lane that it reads from.
+enum Want : int { VOTE = -1, GATHER = -2 };
 enum Stop : int { DEADLOCK = 0, ASSERTION = 1, TRAP = 2, MIXED_BARRIERS = 3, BAD_MASK = 4 };
 
 struct Thread {
   void* stack_pointer;
   uint64_t value, result;
-  unsigned mask, ballot;
+  // Where a gathering lane wants the values of all.
+  uint64_t* all;
   int source, line;
   unsigned short stack;
   State state;
 };
 struct Group { unsigned mask, arrived; };
-struct Warp { unsigned alive, groups; Group group[32]; };
+struct Warp { unsigned alive, asking, groups; Group group[32]; };
 }
 
 extern "C" {
@@ -69,7 +72,7 @@ struct Scheduler {
   unsigned ready_head, ready_count;
   unsigned barrier_count, barrier_sum, barrier_result;
   int barrier_line;
-  bool barrier_mixed;
+  bool barrier_mixed, start_first;
   unsigned free_count, stacks_guarded;
   void* outer;
   char* stacks;
@@ -223,6 +226,9 @@ bool complete_group(unsigned w, unsigned g) {
   for (unsigned rest = arrived; rest; rest &= rest - 1) {
     unsigned l = unsigned(__builtin_ctz(rest));
     unsigned from = unsigned(lanes[l].source);
+    if (lanes[l].source == GATHER)
+      for (unsigned each = arrived; each; each &= each - 1)
+        lanes[l].all[__builtin_ctz(each)] = lanes[__builtin_ctz(each)].value;
     // Reading a lane that takes no part is undefined: the answer is poison, never a plausible value.
     if (lanes[l].source < 0) lanes[l].result = (uint64_t(arrived) << 32) | ballot;
     else lanes[l].result = from < 32 && (arrived >> from & 1) ? lanes[from].value : ~uint64_t(0);
@@ -231,6 +237,32 @@ bool complete_group(unsigned w, unsigned g) {
   }
   warp.group[g] = warp.group[--warp.groups];
   return true;
+}
+
+// Answers the lanes of warp `w` that ask who is active, once no lane of the warp can run on: those that stand at the
+// same line are active together.
+void settle(unsigned w) {
+  Scheduler& s = *scheduler;
+  Warp& warp = s.warp[w];
+  if (!warp.asking) return;
+  for (unsigned rest = warp.alive; rest; rest &= rest - 1) {
+    unsigned t = w * 32 + unsigned(__builtin_ctz(rest));
+    if (t >= s.next || s.thread[t].state <= READY) return;
+  }
+  Thread* lanes = s.thread + w * 32;
+  for (unsigned rest = warp.asking; rest; rest &= rest - 1) {
+    unsigned l = unsigned(__builtin_ctz(rest)), together = 0;
+    for (unsigned each = warp.asking; each; each &= each - 1)
+      if (lanes[__builtin_ctz(each)].line == lanes[l].line) together |= each & -each;
+    lanes[l].result = together;
+  }
+  unsigned asking = warp.asking;
+  warp.asking = 0;
+  for (unsigned rest = asking; rest; rest &= rest - 1) {
+    unsigned t = w * 32 + unsigned(__builtin_ctz(rest));
+    if (t == s.current) s.thread[t].state = RUNNING;
+    else push_ready(t);
+  }
 }
 
 uint64_t meet(unsigned mask, uint64_t value, int source, int line) {
@@ -249,6 +281,7 @@ uint64_t meet(unsigned mask, uint64_t value, int source, int line) {
   // The last lane goes on at once: its state stays RUNNING while its group completes.
   if (complete_group(w, g)) return me.result;
   me.state = IN_WARP;
+  settle(w);
   wait();
   return me.result;
 }
@@ -263,6 +296,7 @@ void thread_exits() {
   // As on hardware since Volta, a barrier waits for the threads that have not exited.
   if (s.barrier_count && s.barrier_count == s.alive) release_barrier();
   for (unsigned g = 0; g < warp.groups;) if (!complete_group(w, g)) ++g;
+  settle(w);
 }
 
 void fiber_main() {
@@ -271,7 +305,7 @@ void fiber_main() {
   void** arguments = s.launch->arguments;
   for (;;) {
     // Woken threads go first: fewer stacks are in use, and the ones in use stay in the cache.
-    if (s.ready_count) {
+    if (s.ready_count && !s.start_first) {
       unsigned t = pop_ready();
       s.free[s.free_count++] = (unsigned short)running_stack;
       running_stack = s.thread[t].stack;
@@ -279,6 +313,7 @@ void fiber_main() {
       void* ignored;
       muster_switch(&ignored, s.thread[t].stack_pointer);
     } else if (s.next < s.count) {
+      s.start_first = false;
       become(s.next++);
       entry(arguments);
       thread_exits();
@@ -350,6 +385,7 @@ void poison() {
 void run_block() {
   Scheduler& s = *scheduler;
   s.next = s.ready_head = s.ready_count = 0;
+  s.start_first = false;
   s.barrier_count = s.barrier_sum = 0;
   s.barrier_line = 0;
   s.barrier_mixed = false;
@@ -357,7 +393,7 @@ void run_block() {
   for (unsigned w = 0; w * 32 < s.count; ++w) {
     unsigned lanes = s.count - w * 32;
     s.warp[w].alive = lanes >= 32 ? ~0u : (1u << lanes) - 1;
-    s.warp[w].groups = 0;
+    s.warp[w].groups = s.warp[w].asking = 0;
   }
   // The biggest stack is number 0; it is always the last on the list between blocks or is swapped there.
   unsigned last = s.free_count - 1;
@@ -383,6 +419,7 @@ HIDDEN int muster_barrier(int predicate, int line) noexcept {
     release_barrier();
   } else {
     s.thread[s.current].state = AT_BARRIER;
+    settle(s.current / 32);
     wait();
   }
   return int(s.barrier_result);
@@ -391,7 +428,38 @@ HIDDEN uint64_t muster_exchange(unsigned mask, uint64_t value, int source, int l
   return meet(mask, value, source & 0x7fffffff, line);
 }
 HIDDEN uint64_t muster_vote(unsigned mask, int predicate, int line) noexcept {
-  return meet(mask, uint64_t(predicate), -1, line);
+  return meet(mask, uint64_t(predicate), VOTE, line);
+}
+HIDDEN unsigned muster_gather(unsigned mask, uint64_t value, uint64_t* all, int line) noexcept {
+  scheduler->thread[scheduler->current].all = all;
+  return unsigned(meet(mask, value, GATHER, line) >> 32);
+}
+HIDDEN unsigned muster_active(int line) noexcept {
+  Scheduler& s = *scheduler;
+  unsigned self = s.current, w = self / 32;
+  Thread& me = s.thread[self];
+  me.line = line;
+  me.state = ASKING;
+  s.warp[w].asking |= 1u << (self % 32);
+  settle(w);
+  if (me.state == ASKING) wait();
+  return unsigned(me.result);
+}
+// Lets other threads of the block run: those that have not begun first, since they may be the ones waited for.
+HIDDEN void muster_yield() noexcept {
+  Scheduler& s = *scheduler;
+  unsigned self = s.current;
+  if (s.next < s.count) {
+    Thread& me = s.thread[self];
+    push_ready(self);
+    me.stack = (unsigned short)running_stack;
+    s.start_first = true;
+    running_stack = s.free[--s.free_count];
+    muster_switch(&me.stack_pointer, fresh(running_stack));
+  } else if (s.ready_count) {
+    push_ready(self);
+    wait();
+  }
 }
 HIDDEN void muster_stop(int kind, int line) noexcept { stop(kind, line, 1, scheduler->alive); }
 
