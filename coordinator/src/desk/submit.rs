@@ -157,7 +157,12 @@ impl Desk {
         name: Option<&str>,
         targets: &[DeviceClass],
     ) -> Result<(PolicyId, MeasurementPolicy), Refusal> {
-        let built_in = [MeasurementPolicy::cpu_paired(), MeasurementPolicy::gpu_probe()];
+        let built_in = [
+            MeasurementPolicy::cpu_paired(),
+            MeasurementPolicy::gpu_paired(),
+            MeasurementPolicy::gpu_paired_hot(),
+            MeasurementPolicy::gpu_probe(),
+        ];
         let policy = match name {
             Some(name) => {
                 if let Some((id, entry)) = self.catalog.policy_named(name) {
@@ -168,7 +173,7 @@ impl Desk {
                         "submit/unknown-policy",
                         name,
                         "no policy of this name",
-                        "use cpu-paired/1 or gpu-probe/1",
+                        "use cpu-paired/1, gpu-paired/1, gpu-paired-hot/1 or gpu-probe/1",
                     )
                 })?
             }
@@ -176,7 +181,7 @@ impl Desk {
                 let devices = self.ask(|reply| Request::Devices { reply }).await?;
                 match kind(targets, &devices)? {
                     DeviceKind::Cpu => MeasurementPolicy::cpu_paired(),
-                    DeviceKind::Gpu => MeasurementPolicy::gpu_probe(),
+                    DeviceKind::Gpu => MeasurementPolicy::gpu_paired(),
                 }
             }
         };

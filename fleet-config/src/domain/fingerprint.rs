@@ -45,6 +45,10 @@ pub mod field {
     pub const POWER: &str = "power.mw";
     pub const THROTTLE: &str = "throttle.reasons";
     pub const CO_TENANTS: &str = "co_tenants.count";
+    /// Time between two events with nothing between them.
+    pub const EVENT_FLOOR: &str = "clock.event_floor_ps";
+    /// Bytes that are overwritten before each timed launch; 0: the L2 stays as it is.
+    pub const L2_FLUSH: &str = "cache.l2_flush_bytes";
 }
 
 /// Fields that must be equal for two *times* to be compared (with policy and `measure_version`). Commit and

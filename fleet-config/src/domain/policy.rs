@@ -31,14 +31,20 @@ pub struct MeasurementPolicy {
     pub compiler_flags: Vec<String>,
 }
 
-/// Which clock the recorded times come from.
+/// Which clock the recorded times come from, and in which state a launch finds the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClockOfRecord {
     /// CLOCK_MONOTONIC of the supervisor, around the doorbell of the worker.
     SupervisorMonotonic,
-    /// CUDA events in the worker, checked against the supervisor's bracket.
+    /// CUDA events in the worker, checked against the supervisor's bracket. A process for each side; the L2 is as the
+    /// work before left it.
     DeviceEvents,
+    /// The same events, both sides in one context. Before each launch all of the L2 is overwritten.
+    DeviceEventsCold,
+    /// The same events, both sides in one context. Before each launch only its inputs and the poison of its outputs are
+    /// written, so that what fits into the L2 is there.
+    DeviceEventsHot,
 }
 
 /// What stands for a series.
@@ -87,7 +93,21 @@ impl MeasurementPolicy {
         }
     }
 
-    /// `gpu-probe/1`: event pairs on a GPU, until the measuring policies proper replace it.
+    /// `gpu-paired/1`: the default of GPUs. Both sides in one context, each launch from a flushed L2.
+    pub fn gpu_paired() -> Self {
+        Self { name: "gpu-paired/1".to_owned(), clock: ClockOfRecord::DeviceEventsCold, ..Self::gpu_probe() }
+    }
+
+    /// `gpu-paired-hot/1`: the same without the flush, for kernels whose data is in the cache when they are called.
+    pub fn gpu_paired_hot() -> Self {
+        Self {
+            name: "gpu-paired-hot/1".to_owned(),
+            clock: ClockOfRecord::DeviceEventsHot,
+            ..Self::gpu_probe()
+        }
+    }
+
+    /// `gpu-probe/1`: event pairs of two processes on a GPU; what the first records were measured with.
     pub fn gpu_probe() -> Self {
         Self {
             format: Self::FORMAT.to_owned(),

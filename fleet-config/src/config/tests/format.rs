@@ -143,6 +143,15 @@ fn canonical_bytes_are_those_of_the_vectors() {
             "policy-cpu-paired-1.json",
             crate::domain::MeasurementPolicy::cpu_paired().document().unwrap().bytes,
         ),
+        (
+            "policy-gpu-paired-1.json",
+            crate::domain::MeasurementPolicy::gpu_paired().document().unwrap().bytes,
+        ),
+        (
+            "policy-gpu-paired-hot-1.json",
+            crate::domain::MeasurementPolicy::gpu_paired_hot().document().unwrap().bytes,
+        ),
+        ("policy-gpu-probe-1.json", crate::domain::MeasurementPolicy::gpu_probe().document().unwrap().bytes),
     ] {
         let path = folder.join(name);
         if std::env::var_os("MUSTER_BLESS").is_some() {
