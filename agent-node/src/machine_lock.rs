@@ -10,8 +10,10 @@
 use crate::clock;
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags, fchmod, flock, fstat, open, stat};
 use rustix::io::Errno;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
 const GATE: &str = "muster-gate.lock";
@@ -73,11 +75,7 @@ impl MachineLock {
     /// The lock of this machine. `/run/lock` is taken only where everybody may write to it: nodes of different users must
     /// come to the same choice.
     pub fn of_this_machine() -> Self {
-        let run = Path::new("/run/lock");
-        let for_all = |mode: u32| FileType::from_raw_mode(mode) == FileType::Directory && mode & 0o002 != 0;
-        let chosen =
-            if stat(run).is_ok_and(|found| for_all(found.st_mode)) { run } else { Path::new("/tmp") };
-        Self::at(chosen.to_owned())
+        Self::at(lock_folder())
     }
 
     /// A lock in another folder.
@@ -106,8 +104,43 @@ impl MachineLock {
     }
 }
 
+/// The folder of this machine's lock files.
+pub(crate) fn lock_folder() -> PathBuf {
+    let run = Path::new("/run/lock");
+    let for_all = |mode: u32| FileType::from_raw_mode(mode) == FileType::Directory && mode & 0o002 != 0;
+    let chosen = if stat(run).is_ok_and(|found| for_all(found.st_mode)) { run } else { Path::new("/tmp") };
+    chosen.to_owned()
+}
+
+/// How often somebody who waits asks whether to give up.
+const ASK_EVERY: Duration = Duration::from_millis(20);
+
+/// What `take` gives, a blocking call for a lock that nothing interrupts; `None` once `give_up` says that it is of no use
+/// any more. A thread does the waiting: after it was given up it stays in the queue, takes the lock when its turn comes,
+/// finds nobody and lets go.
+pub(crate) fn unless<T: Send + 'static>(
+    take: impl FnOnce() -> Result<T, MachineLockError> + Send + 'static,
+    give_up: &dyn Fn() -> bool,
+) -> io::Result<Option<T>> {
+    let (give, taken) = sync_channel(0);
+    let waiter = std::thread::Builder::new().name("machine-lock".to_owned());
+    waiter.spawn(move || {
+        let _nobody_waits = give.send(take());
+    })?;
+    loop {
+        match taken.recv_timeout(ASK_EVERY) {
+            Ok(held) => return held.map(Some).map_err(io::Error::other),
+            Err(RecvTimeoutError::Timeout) if give_up() => return Ok(None),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(io::Error::other("the thread that waits for the lock died"));
+            }
+        }
+    }
+}
+
 /// Opens the file and locks it, and makes sure that the path still names what was locked.
-fn locked(path: &Path, operation: FlockOperation) -> Result<OwnedFd, MachineLockError> {
+pub(crate) fn locked(path: &Path, operation: FlockOperation) -> Result<OwnedFd, MachineLockError> {
     let failed = |source| MachineLockError::Lock { path: path.to_owned(), source };
     for _ in 0..REPLACED_MAX {
         let file = lock_file(path)?;
