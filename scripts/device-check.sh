@@ -94,6 +94,20 @@ for _ in $(seq 300); do
   sleep 0.2
 done
 [ -n "$class" ] || die "the node offers no GPU within a minute"
+# What one context for both sides of a timing must give, in one table.
+table() {
+  grep -o '"baseline_ps":[^}]*}[^}]*}' "$out/check-cuda.json" 2>/dev/null | sed 's/"//g; s/[{}]//g' | while IFS= read -r row; do
+    field() { printf '%s' "$row" | grep -o "$1:[^,]*" | head -1 | cut -d: -f2-; }
+    ratio=$(printf '%s' "$row" | grep -o 'ratio_ppm_p10_p50_p90:\[[^]]*\]' | cut -d: -f2)
+    setting=$(printf '%s' "$row" | grep -o 'setting:.*' | cut -d: -f2-)
+    printf '%-24s %9s elements  %12s ps  %12s ps  p10, p50, p90 of the ratio in ppm %s\n' \
+      "$setting" "$(field elements)" "$(field baseline_ps)" "$(field candidate_ps)" "$ratio"
+  done
+  grep -o '"clock.event_floor_ps":[^}]*}' "$out/check-cuda.json" 2>/dev/null | sort | uniq -c | head -3 || true
+  grep -o '"cache.l2_flush_bytes":[^}]*}' "$out/check-cuda.json" 2>/dev/null | sort | uniq -c | head -3 || true
+}
+say "one kernel against itself: two processes, and one context"
+[ "$record_only" = yes ] || table | tee "$out/pairs.txt" | show
 say "candidates on $class"
 for sample in saxpy-f32:scripts/sample-saxpy:'same strided vectorised' matmul-f32:scripts/sample:'slower tiled vectorised overrun'; do
   IFS=: read -r task folder names <<<"$sample"
@@ -107,6 +121,17 @@ for sample in saxpy-f32:scripts/sample-saxpy:'same strided vectorised' matmul-f3
   [ "$record_only" = yes ] || { say "$task"; show <"$out/$task.rank.txt"; }
 done
 
+# Candidates that reach for the baseline's buffers while both are timed: never right, never at the task's cost.
+say "hostile neighbours"
+for name in spoiler thief; do
+  "$muster" submit saxpy-f32 "scripts/sample-saxpy/hostile/$name.cu" --on "$class" --wait --json >"$out/$name.json" || { cat "$out/$name.json" >&2; die "$name has no verdict"; }
+done
+"$muster" rank saxpy-f32 >"$out/hostile.rank.txt"
+grep -E 'spoiler|thief' "$out/hostile.rank.txt" | tee "$out/hostile.txt" | show
+if grep -qE "the task's (baseline|reference)" "$out/spoiler.json" "$out/thief.json" "$out/hostile.rank.txt"; then die "the task was blamed for a hostile candidate"; fi
+for name in spoiler thief; do
+  grep -q '"state": *"ok"' "$out/$name.json" && die "$name passed as ok"
+done
 say "the ledger, trusting its verifier key alone"
 "$muster" ledger checkpoint >"$out/checkpoint"
 "$muster" ledger vkey >"$out/vkey"

@@ -7,12 +7,14 @@
 pub mod conformance;
 pub mod cpu;
 pub mod cuda;
+pub mod pair;
 
 use crate::sandbox::Confinement;
 use fleet_config::domain::{
     Architecture, BlobRef, DeviceDescription, DeviceId, Digest, ElementType, Facts, MeasurementPolicy,
     Milliseconds, Outcome, Picoseconds, Role,
 };
+use pair::{Company, PairRequest, Side, SideFailure};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -37,6 +39,28 @@ pub trait Backend: Send + Sync {
         artefact: &Artefact,
         launch: &WorkerOptions,
     ) -> Result<Box<dyn Worker>, Failure>;
+
+    /// Starts the workers of both sides of a timing: baseline, candidate. Where a device shares its time between
+    /// processes too coarsely, they are two handles to one process and say so by [`Worker::company`]; by default each has
+    /// its own.
+    fn open_pair(
+        &self,
+        device: &DeviceId,
+        pair: &PairRequest<'_>,
+    ) -> Result<[Box<dyn Worker>; 2], SideFailure> {
+        let open = |side: Side| {
+            let party = pair.party(side);
+            let opened = self.open(device, party.artefact, party.options);
+            opened.map_err(|failure| SideFailure { side, failure })
+        };
+        Ok([open(Side::Baseline)?, open(Side::Candidate)?])
+    }
+
+    /// Keeps the other nodes of this machine off `device` until the guard goes. Waits for them until `give_up` says that
+    /// it is of no use any more; the failure then says who has it. By default nothing needs to be kept.
+    fn claim(&self, _device: &DeviceId, _give_up: &dyn Fn() -> bool) -> Result<Box<dyn Send>, Failure> {
+        Ok(Box::new(()))
+    }
 
     /// The volatile part of the fingerprint, now.
     fn volatile(&self, device: &DeviceId) -> Facts;
@@ -76,7 +100,17 @@ pub trait Worker: Send {
     /// offset, and thread and line where the device can tell.
     fn check_fences(&mut self) -> Result<(), Failure>;
 
-    /// Ends the process and waits for it. Outputs read before stay with the caller.
+    /// Whether another implementation runs in the same address space.
+    fn company(&self) -> Company {
+        Company::Alone
+    }
+
+    /// What belongs beside the times of this worker: floor of its clock, state of its caches.
+    fn facts(&self) -> Facts {
+        Facts::new()
+    }
+
+    /// Ends the process and waits for it, whoever else uses it. Outputs read before stay with the caller.
     fn finish(self: Box<Self>);
 }
 

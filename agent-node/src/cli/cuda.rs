@@ -1,7 +1,8 @@
 //! The subcommands `compile` and `check-cuda`, as text and as JSON.
 
-use agent_node::backend::conformance::Verdict;
+use agent_node::backend::conformance::{AgainstItself, Verdict};
 use agent_node::backend::cuda::{OfflineArguments, Row, SelfCheck, compile_offline, self_check};
+use agent_node::backend::pair::{Cache, Setting};
 use agent_node::sandbox::Confinement;
 use clap::Args;
 use fleet_config::domain::Fact;
@@ -169,8 +170,58 @@ fn document(found: &SelfCheck) -> Value {
         "devices": found.devices,
         "volatile": found.volatile,
         "findings": findings,
+        "pairs": found.pairs.iter().map(|(_, pair)| pair_document(pair)).collect::<Vec<Value>>(),
         "passed": found.passed(),
     })
+}
+
+fn setting(setting: Setting) -> &'static str {
+    match setting {
+        Setting::Apart => "two processes",
+        Setting::Together(Cache::Flushed) => "one context, L2 flushed",
+        Setting::Together(Cache::AsLeft) => "one context, L2 as left",
+    }
+}
+
+fn pair_document(pair: &Result<AgainstItself, String>) -> Value {
+    match pair {
+        Ok(AgainstItself { setting: how, elements, baseline, candidate, ratio, facts }) => json!({
+            "setting": setting(*how),
+            "elements": elements,
+            "baseline_ps": baseline,
+            "candidate_ps": candidate,
+            "ratio_ppm_p10_p50_p90": ratio,
+            "facts": facts,
+        }),
+        Err(cause) => json!({ "failed": cause }),
+    }
+}
+
+fn pair_text(pair: &Result<AgainstItself, String>) -> String {
+    match pair {
+        Ok(AgainstItself {
+            setting: how,
+            elements,
+            baseline,
+            candidate,
+            ratio: [low, middle, high],
+            facts,
+        }) => {
+            let facts: Vec<String> = facts
+                .iter()
+                .map(|(name, fact)| match fact {
+                    Fact::Count(count) => format!("{name}={count}"),
+                    Fact::Text(_) | Fact::Flag(_) | Fact::Unknown(_) => name.clone(),
+                })
+                .collect();
+            format!(
+                "{:<24} {elements:>8} elements  {baseline} against {candidate}  ratio {low} {middle} {high} ppm  {}",
+                setting(*how),
+                facts.join(" ")
+            )
+        }
+        Err(cause) => format!("not timed: {cause}"),
+    }
 }
 
 fn report(found: &SelfCheck) -> String {
@@ -200,6 +251,9 @@ fn report(found: &SelfCheck) -> String {
             let (word, detail) = verdict(&finding.verdict);
             let _ = writeln!(text, "{word:<12}{} {detail}", finding.check);
         }
+    }
+    for (_, pair) in &found.pairs {
+        let _ = writeln!(text, "pair        {}", pair_text(pair));
     }
     text
 }

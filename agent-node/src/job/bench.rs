@@ -3,9 +3,10 @@
 use super::context::Context;
 use super::fault::{Party, cause};
 use super::oracle::{Inputs, Outputs, Spots};
+use crate::backend::pair::{Company, PairParty, PairRequest, Setting, Side, SideFailure};
 use crate::backend::{Artefact, BufferUse, Evaluation, Failure, Worker, WorkerOptions};
 use fleet_config::domain::{
-    Blame, Cause, MemoryPlace, Milliseconds, Outcome, Picoseconds, Role, Stage, Status,
+    Blame, Cause, Facts, MemoryPlace, Milliseconds, Outcome, Picoseconds, Role, Stage, Status,
 };
 use std::sync::Arc;
 
@@ -45,14 +46,7 @@ impl<'a> Bench<'a> {
         inputs: Arc<Inputs>,
         poison: u8,
     ) -> Result<Self, Failure> {
-        let folder = context.subfolder(&format!("run-{}", run.party.name()), run.stage)?;
-        let options = WorkerOptions {
-            folder,
-            confinement: context.node.confinement,
-            launch_limit: run.launch_limit,
-            memory: run.memory,
-            interrupt: context.interrupt.clone(),
-        };
+        let options = options(context, run)?;
         let worker = context
             .backend
             .open(&context.device.id, run.artefact, &options)
@@ -60,6 +54,52 @@ impl<'a> Bench<'a> {
         let mut bench = Self { run, inputs, poison, worker };
         bench.load().map_err(|failure| dress(run, failure))?;
         Ok(bench)
+    }
+
+    /// The same for both sides of a timing, baseline first.
+    pub(super) fn open_pair(
+        context: &Context<'_>,
+        runs: [Run<'a>; 2],
+        inputs: &Arc<Inputs>,
+        poison: u8,
+        setting: Setting,
+    ) -> Result<[Self; 2], SideFailure> {
+        let [baseline, candidate] = runs;
+        let run = |side: Side| match side {
+            Side::Baseline => baseline,
+            Side::Candidate => candidate,
+        };
+        let prepare =
+            |side: Side| options(context, run(side)).map_err(|failure| SideFailure { side, failure });
+        let (left, right) = (prepare(Side::Baseline)?, prepare(Side::Candidate)?);
+        let request = PairRequest {
+            baseline: PairParty { artefact: baseline.artefact, options: &left },
+            candidate: PairParty { artefact: candidate.artefact, options: &right },
+            setting,
+        };
+        let opened = context.backend.open_pair(&context.device.id, &request);
+        let [left, right] = opened.map_err(|SideFailure { side, failure }| SideFailure {
+            side,
+            failure: dress(run(side), failure),
+        })?;
+        let load = |side: Side, worker: Box<dyn Worker>| {
+            let mut bench = Self { run: run(side), inputs: Arc::clone(inputs), poison, worker };
+            match bench.load() {
+                Ok(()) => Ok(bench),
+                Err(failure) => Err(SideFailure { side, failure: dress(run(side), failure) }),
+            }
+        };
+        Ok([load(Side::Baseline, left)?, load(Side::Candidate, right)?])
+    }
+
+    /// Whether another party's kernels can reach this one's buffers.
+    pub(super) fn company(&self) -> Company {
+        self.worker.company()
+    }
+
+    /// What belongs beside the times of its worker.
+    pub(super) fn facts(&self) -> Facts {
+        self.worker.facts()
     }
 
     /// Fresh buffers for another draw or case in the same process.
@@ -79,6 +119,16 @@ impl<'a> Bench<'a> {
         self.inputs = Arc::clone(inputs);
         let written = self.write_inputs().and_then(|()| self.restore_writable());
         written.map_err(|failure| dress(self.run, failure))
+    }
+
+    /// What stands before a launch of the other side in the same address space: `inputs`, which the other has too, and
+    /// poison where this side has an answer.
+    pub(super) fn cover(&mut self, inputs: &Arc<Inputs>) -> Result<(), Failure> {
+        if Arc::ptr_eq(&self.inputs, inputs) {
+            self.restore_writable().map_err(|failure| dress(self.run, failure))
+        } else {
+            self.present(inputs)
+        }
     }
 
     fn write_inputs(&mut self) -> Result<(), Failure> {
@@ -179,6 +229,16 @@ impl<'a> Bench<'a> {
     pub(super) fn finish(self) {
         self.worker.finish();
     }
+}
+
+fn options(context: &Context<'_>, run: Run<'_>) -> Result<WorkerOptions, Failure> {
+    Ok(WorkerOptions {
+        folder: context.subfolder(&format!("run-{}", run.party.name()), run.stage)?,
+        confinement: context.node.confinement,
+        launch_limit: run.launch_limit,
+        memory: run.memory,
+        interrupt: context.interrupt.clone(),
+    })
 }
 
 /// Says in which stage and case it happened and whose fault it is, which the worker cannot know.

@@ -164,6 +164,24 @@ impl Context<'_> {
         Err(infrastructure(stage, "machine/crowded", message).into())
     }
 
+    /// Has the device for this node alone, while the machine is held; what stands above about waiting holds here too.
+    pub fn claim(
+        &self,
+        stage: Stage,
+        needed: Milliseconds,
+        waited: &mut Picoseconds,
+    ) -> Result<Box<dyn Send>, Stop> {
+        let from = self.clock.now();
+        let latest = self.deadline.0.saturating_sub(needed.0.saturating_mul(1_000_000_000));
+        let give_up = || self.interrupt.asked() || self.clock.now().0 > latest;
+        let claimed = self.backend.claim(&self.device.id, &give_up);
+        waited.0 = waited.0.saturating_add(elapsed(from, self.clock.now()).0);
+        claimed.map_err(|mut failure| {
+            failure.outcome.stage = stage;
+            failure.into()
+        })
+    }
+
     /// An empty folder `name` inside the attempt's own.
     pub fn subfolder(&self, name: &str, stage: Stage) -> Result<std::path::PathBuf, Failure> {
         let path = self.folder.join(name);

@@ -9,11 +9,13 @@
 //! included, is `infrastructure`: tried again and never charged to a candidate.
 
 mod bench;
+mod blame;
 mod compile;
 pub mod context;
 pub mod fault;
 mod machine;
 mod oracle;
+mod pair;
 mod prepare;
 pub mod rehearsal;
 mod resolve;

@@ -2,20 +2,26 @@
 //!
 //! ```text
 //! per case   alone:   baseline worker, candidate worker ── pairs ── some elements of every launch, all of a few ── killed
+//!                     a baseline that was slower than before the candidate's first launch: timed beside itself
 //! then       shared:  reference worker ── the few, and what looked wrong ── killed ── compared
+//!                     a baseline that was wrong in the candidate's context: asked alone
 //! ```
-//! Baseline and candidate live in a process each. Each pair has inputs of its own that no earlier launch had, so that
+//! Baseline and candidate live in a process each on a CPU and share one on a GPU (`pair.rs`). Each pair has inputs of its own that no earlier launch had, so that
 //! nothing can be remembered; both sides of a pair get the same. Before a launch, outside of what is timed, inputs are
 //! written and outputs poisoned; after it some elements are copied, and without the candidate's knowledge all of some
 //! launches. They are compared when both processes are gone.
 
-use super::bench::{Bench, poison};
+use super::bench::Bench;
+use super::blame::{Incident, Ruling, against_candidate, is_slowed, rule, slowed};
 use super::context::{Hold, elapsed};
 use super::fault::{Party, Stop, infrastructure};
 use super::oracle::{Inputs, Outputs, Question, draws};
+use super::pair::{Benches, Halt, alone};
 use super::resolve::shapes;
 use super::validate::{Step, evaluate};
-use crate::measure::plan::{Next, Order, PairPlan, Picks, Side};
+use crate::backend::Failure;
+use crate::backend::pair::Company;
+use crate::measure::plan::{Next, PairPlan, Picks, Side};
 use fleet_config::domain::{BlobRef, CaseKind, CaseTiming, Picoseconds, SampleSeries, Seed};
 use ledger::entry::predicate::VolatileFacts;
 use ledger::entry::{case_timing, encode_samples};
@@ -24,6 +30,9 @@ use std::sync::Arc;
 
 /// Pairs whose samples disagreed and that are put before the reference: one that is wrong is enough for a verdict.
 const SUSPECTS_MAX: usize = 4;
+
+/// Launches of the baseline beside itself, where its times are in doubt.
+const CONTROL_LAUNCHES: u32 = 20;
 
 /// What timing gave.
 #[derive(Debug, Default)]
@@ -101,6 +110,10 @@ struct Measured {
     series: SampleSeries,
     base: Inputs,
     seed: Seed,
+    /// Whether the sides could reach each other.
+    company: Company,
+    /// Where they could: the baseline before the candidate's first launch.
+    alone: Vec<Picoseconds>,
     /// Some elements of every pair.
     spots: Vec<Pair<Outputs>>,
     /// All of a few.
@@ -113,46 +126,83 @@ fn measure(
     question: Question<'_>,
     volatile: &mut VolatileFacts,
 ) -> Result<Measured, Stop> {
-    let context = step.context;
-    let policy = &step.prepared.policy;
-    let nonce = context.assignment.nonce;
-    let draw = draws(&context.assignment.seeds, 1);
+    let draw = draws(&step.context.assignment.seeds, 1);
     let draw = *draw.first().ok_or_else(|| infrastructure(step.stage, "prepare/no-seed", "no seed"))?;
     let base = question.inputs(draw)?;
-    let mut inputs = Arc::new(base.clone());
-    let mut benches = Benches {
-        baseline: Bench::open(context, step.run(Party::Baseline, place), Arc::clone(&inputs), poison(0))?,
-        candidate: Bench::open(context, step.run(Party::Candidate, place), Arc::clone(&inputs), poison(0))?,
-    };
-    let picks = Picks::new(nonce, &question.case.name, policy.checked_launches);
-    let mut plan = PairPlan::of(policy);
     let series = SampleSeries {
         format: SampleSeries::FORMAT.to_owned(),
         case: question.case.name.clone(),
         baseline: Vec::new(),
         candidate: Vec::new(),
-        warmups: policy.warmups,
+        warmups: step.prepared.policy.warmups,
     };
-    let mut measured = Measured { series, base, seed: draw.seed, spots: Vec::new(), kept: Vec::new() };
+    let mut inputs = Arc::new(base.clone());
+    let mut benches = Benches::open(step, place, Party::Candidate, &inputs)?;
+    let company = benches.company();
+    let mut measured = Measured {
+        series,
+        base,
+        seed: draw.seed,
+        company,
+        alone: Vec::new(),
+        spots: Vec::new(),
+        kept: Vec::new(),
+    };
+    let taken = pairs(step, question, volatile, &mut benches, &mut measured, &mut inputs);
+    match taken.and_then(|()| benches.check_contract()) {
+        Ok(()) => benches.finish(),
+        Err(halt) => return Err(benches.judged(halt, &inputs)),
+    }
+    if is_slowed(&measured.series.baseline, &measured.alone) {
+        let again = control(step, place, &inputs)?;
+        if is_slowed(&measured.series.baseline, &again) {
+            return Err(slowed(&measured.series.baseline, &again, step.stage, &question.case.name).into());
+        }
+    }
+    Ok(measured)
+}
+
+/// Warm-ups and pairs, as the plan says. `inputs` are those of the launch in hand.
+fn pairs(
+    step: Step<'_>,
+    question: Question<'_>,
+    volatile: &mut VolatileFacts,
+    benches: &mut Benches<'_>,
+    measured: &mut Measured,
+    inputs: &mut Arc<Inputs>,
+) -> Result<(), Halt> {
+    let context = step.context;
+    let policy = &step.prepared.policy;
+    let nonce = context.assignment.nonce;
+    let picks = Picks::new(nonce, &question.case.name, policy.checked_launches);
+    let mut plan = PairPlan::of(policy);
     let start = context.clock.now();
+    match benches.company() {
+        Company::Alone => {}
+        Company::Shared => measured.alone = benches.baseline_alone(inputs, policy.warmups)?,
+    }
     loop {
         match plan.next(elapsed(start, context.clock.now())) {
             Next::WarmUp(order) => {
-                benches.launch(step, place, order, &inputs, |_| Ok(()))?;
+                benches.launch(order, inputs, |_| Ok(()))?;
             }
             Next::Pair { index, order } => {
                 if index == 0 {
                     // Once a case, warm and between launches: reading sensors must not stand beside a timed one.
-                    volatile.during.push(context.backend.volatile(&context.device.id));
+                    let mut facts = context.backend.volatile(&context.device.id);
+                    facts.extend(benches.facts());
+                    volatile.during.push(facts);
                 }
-                inputs = Arc::new(question.fresh(&measured.base, nonce, index, measured.seed)?);
+                *inputs = Arc::new(
+                    question.fresh(&measured.base, nonce, index, measured.seed).map_err(Stop::from)?,
+                );
                 let spots = question.spots(nonce, index);
                 let slot = picks.slot(index);
                 let look = |bench: &mut Bench<'_>| {
                     let whole = slot.map(|_| bench.outputs()).transpose()?;
                     Ok((bench.sample(&spots)?, whole))
                 };
-                let [baseline, candidate] = benches.launch(step, place, order, &inputs, look)?;
+                let [baseline, candidate] = benches.launch(order, inputs, look)?;
                 measured.series.baseline.push(baseline.0);
                 measured.series.candidate.push(candidate.0);
                 let ((left, left_whole), (right, right_whole)) = (baseline.1, candidate.1);
@@ -161,14 +211,25 @@ fn measure(
                     keep(&mut measured.kept, slot, Pair { number: index, baseline, candidate });
                 }
             }
-            Next::Done => break,
+            Next::Done => return Ok(()),
         }
     }
-    benches.baseline.check_contract()?;
-    benches.candidate.check_contract()?;
-    benches.baseline.finish();
-    benches.candidate.finish();
-    Ok(measured)
+}
+
+/// Times of the baseline beside itself, in a new process that the candidate was never in.
+fn control(step: Step<'_>, place: usize, inputs: &Arc<Inputs>) -> Result<Vec<Picoseconds>, Stop> {
+    let mut benches = Benches::open(step, place, Party::Baseline, inputs)?;
+    let warmups = step.prepared.policy.warmups;
+    let timed = benches
+        .baseline_alone(inputs, warmups)
+        .and_then(|_| benches.baseline_alone(inputs, CONTROL_LAUNCHES));
+    match timed {
+        Ok(times) => {
+            benches.finish();
+            Ok(times)
+        }
+        Err(halt) => Err(benches.judged(halt, inputs)),
+    }
 }
 
 fn keep(kept: &mut Vec<Pair<Outputs>>, slot: usize, pair: Pair<Outputs>) {
@@ -202,16 +263,18 @@ fn check(step: Step<'_>, sheets: &[Sheet]) -> Result<(), Stop> {
         for (pair, expected) in sheet.measured.kept.iter().zip(whole) {
             for (party, outputs) in pair.sides() {
                 if let Some(mismatch) = question.mismatch(expected, outputs)? {
-                    return Err(question.wrong_result(party, mismatch).into());
+                    let failure = question.wrong_result(party, mismatch);
+                    return Err(guilty(step, sheet, party, pair.number, expected, failure));
                 }
             }
         }
-        for (pair, expected) in suspects.into_iter().zip(rest) {
+        for (pair, all) in suspects.into_iter().zip(rest) {
             let spots = question.spots(nonce, pair.number);
-            let expected = question.pick(expected, &spots);
+            let expected = question.pick(all, &spots);
             for (party, outputs) in pair.sides() {
                 if let Some(mismatch) = question.spot_mismatch(&expected, outputs, &spots)? {
-                    return Err(question.wrong_result(party, mismatch).into());
+                    let failure = question.wrong_result(party, mismatch);
+                    return Err(guilty(step, sheet, party, pair.number, all, failure));
                 }
             }
         }
@@ -219,34 +282,50 @@ fn check(step: Step<'_>, sheets: &[Sheet]) -> Result<(), Stop> {
     Ok(())
 }
 
-/// The two workers of a case.
-struct Benches<'a> {
-    baseline: Bench<'a>,
-    candidate: Bench<'a>,
+/// Launches of the baseline before the first pair: alone, then in the warm-ups.
+fn measured_before(series: &SampleSeries) -> u64 {
+    2 * u64::from(series.warmups)
 }
 
-impl Benches<'_> {
-    /// Launches each side once in `order` and looks at it: time and sight of the baseline, then of the candidate.
-    fn launch<T>(
-        &mut self,
-        step: Step<'_>,
-        place: usize,
-        order: Order,
-        inputs: &Arc<Inputs>,
-        mut look: impl FnMut(&mut Bench<'_>) -> Result<T, Stop>,
-    ) -> Result<[(Picoseconds, T); 2], Stop> {
-        let (mut baseline, mut candidate) = (None, None);
-        for side in order {
-            let (party, bench, seen) = match side {
-                Side::Baseline => (Party::Baseline, &mut self.baseline, &mut baseline),
-                Side::Candidate => (Party::Candidate, &mut self.candidate, &mut candidate),
+/// What a wrong output of `party` in pair `number` means: the baseline's may be the candidate's doing where it could
+/// reach the baseline's buffers. Then the baseline is asked alone.
+fn guilty(
+    step: Step<'_>,
+    sheet: &Sheet,
+    party: Party,
+    number: u32,
+    expected: &Outputs,
+    failure: Failure,
+) -> Stop {
+    let side = match party {
+        Party::Candidate => Side::Candidate,
+        Party::Baseline | Party::Reference => Side::Baseline,
+    };
+    let Measured { base, seed, company, series, .. } = &sheet.measured;
+    let candidate_launches = series.candidate.len() as u64;
+    let baseline_launches = candidate_launches + measured_before(series);
+    let incident = Incident { side, status: failure.outcome.status, company: *company, candidate_launches };
+    match rule(incident) {
+        Ruling::AsSaid => failure.into(),
+        Ruling::TryAlone => {
+            let question = step.question(sheet.place, &sheet.shapes);
+            let nonce = step.context.assignment.nonce;
+            let right = || -> Result<bool, Stop> {
+                let inputs = Arc::new(question.fresh(base, nonce, number, *seed)?);
+                let outputs =
+                    evaluate(step, Party::Baseline, &alone(step, sheet.place, &inputs, baseline_launches))?;
+                for outputs in outputs.iter().flatten() {
+                    if question.mismatch(expected, outputs)?.is_some() {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
             };
-            step.check(party, place)?;
-            bench.present(inputs)?;
-            let time = bench.launch()?;
-            *seen = Some((time, look(bench)?));
+            match right() {
+                Ok(true) => against_candidate(failure, step.stage).into(),
+                Ok(false) => failure.into(),
+                Err(stop) => stop,
+            }
         }
-        let missing = || infrastructure(step.stage, "time/order", "a pair has one side twice");
-        Ok([baseline.ok_or_else(missing)?, candidate.ok_or_else(missing)?])
     }
 }

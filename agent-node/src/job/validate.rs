@@ -56,12 +56,15 @@ impl<'a> Step<'a> {
         self.budget.check(self.context, party, self.stage, &self.prepared.task.cases[place].name)
     }
 
-    /// Waits for the machine; the budget goes on from when it is ours, since waiting is nobody's spending.
+    /// Waits for the machine and for the device; the budget goes on from when they are ours, since waiting is nobody's
+    /// spending.
     pub(super) fn hold(&mut self, hold: Hold, waited: &mut Picoseconds) -> Result<Box<dyn Send>, Stop> {
         self.budget = self.budget.pause(self.context.clock.now());
         let held = self.context.hold(hold, self.stage, self.budget.left(), waited)?;
+        let claimed = self.context.claim(self.stage, self.budget.left(), waited)?;
         self.budget.since = self.context.clock.now();
-        Ok(held)
+        // Let go in this order, the reverse of taking.
+        Ok(Box::new((claimed, held)))
     }
 
     pub(super) fn question<'q>(&self, place: usize, shapes: &'q BTreeMap<String, Vec<u64>>) -> Question<'q>

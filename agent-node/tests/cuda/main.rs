@@ -8,10 +8,12 @@ use agent_node::backend::cuda::CudaBackend;
 use agent_node::backend::{
     Artefact, Backend, CompileRequest, EntryPoint, Failure, Interrupt, Portability, Sources, WorkerOptions,
 };
+use agent_node::clock::monotonic;
 use agent_node::sandbox::{Confinement, probe, set_launcher};
 use fleet_config::domain::{DeviceId, MeasurementPolicy, Milliseconds, Status, UnsupportedReason};
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 use tempfile::TempDir;
 
 const SAXPY: &str = r#"
@@ -78,7 +80,7 @@ impl Bench {
             headers: Vec::new(),
             entries: entries.iter().map(entry).collect(),
             architecture: architecture.parse().unwrap(),
-            policy: MeasurementPolicy::gpu_probe(),
+            policy: MeasurementPolicy::gpu_paired(),
             limit: Milliseconds(60_000),
             folder,
             confinement: self.confinement,
@@ -274,6 +276,30 @@ fn muster_node(cache: &Path, nvrtc: &Path, arguments: &[&str]) -> std::process::
         .env("XDG_CACHE_HOME", cache)
         .output()
         .unwrap()
+}
+
+#[test]
+fn a_cancelled_compilation_ends_at_once() {
+    let Some(bench) = with_compiler("cancel") else { return };
+    // The compiler's own digests are taken with the first compilation.
+    bench.compile("warm", SAXPY, &[("saxpy", None)]).unwrap();
+    // Thousands of kernels with long bodies: many seconds of honest work, on any machine.
+    let slow: String = (0..4000)
+        .map(|at| {
+            format!(
+                "extern \"C\" __global__ void k{at}(float* x) {{ x[1] = powf(x[0], sinf(x[2])) + {at}; }}\n"
+            )
+        })
+        .collect();
+    let mut request = bench.request("slow", &slow, &[("k0", None)], "nvidia:sm_90a");
+    let start = monotonic();
+    let after = Duration::from_millis(500);
+    request.interrupt = Interrupt::when(move || monotonic().saturating_sub(start) > after);
+    let failure = bench.backend.compile(&request).unwrap_err();
+    let took = monotonic().saturating_sub(start);
+    assert_eq!(failure.outcome.status, Status::Infrastructure, "{failure:?}");
+    assert!(message(&failure).contains("cancelled"), "{failure:?}");
+    assert!(took < after + Duration::from_secs(2), "{took:?}");
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! From a candidate's source to a cubin: compile in the sandbox, check, keep by key.
 
 use super::architecture;
-use super::compiler_child::{ANSWER, ANSWER_MAX, Answer, CUBIN, ORDER, Order, UnitOrder};
+use super::compiler_child::{Answer, CUBIN, Order, UnitOrder};
+use super::compiler_run::{Place, RunError, describe, run};
 use super::cubin::{self, Kernel};
 use super::diagnostics::{diagnose, resources, steady};
 use super::failure::{self, infrastructure};
@@ -9,7 +10,7 @@ use super::glue::glue;
 use super::nvrtc::CUBIN_MAX;
 use super::toolkit::{self, Installation};
 use crate::backend::{Artefact, CompileRequest, Failure, Portability, Sources};
-use crate::sandbox::{self, Confinement, ExitHow, Profile, Request, ResourceLimits};
+use crate::sandbox::Confinement;
 use fleet_config::domain::{BlobRef, Digest, FpContract, Stage};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -17,18 +18,11 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
 use std::sync::OnceLock;
-use std::time::Duration;
 
 /// Raised when the way of compiling changes in a manner that no other part of the key sees.
 const RECIPE: &str = "muster.cuda-recipe/1";
-/// Address space of the compiling child.
-const COMPILER_MEMORY: u64 = 16 << 30;
-/// Output of the child itself; the compiler's log travels in the answer.
-const OUTPUT_MAX: usize = 64 << 10;
 /// Log that is kept of a compilation.
 const LOG_MAX: usize = 256 << 10;
-/// Time for loading a library of 100 MB from a cold disk and asking its version.
-const DESCRIBE_LIMIT: Duration = Duration::from_secs(60);
 /// Bytes of the description beside a cubin.
 const DESCRIPTION_MAX: u64 = 4 << 20;
 
@@ -243,16 +237,19 @@ impl Compiler {
             UnitOrder { main: request.sources.main.clone(), glue: tail, options, kernels: kernels(request) };
         let order = self.order(Some(unit));
         let limit = request.limit.duration();
-        let (answer, output) = run(&order, &self.installation, &request.folder, limit, request.confinement)
-            .map_err(|error| match error {
-            RunError::Deadline => failure::compile_timeout(request.limit),
-            RunError::Died { signal, output } => {
-                let message = format!("the compiler was ended by signal {signal}");
-                let diagnosis = super::diagnostics::Diagnosis::Error { message, place: None };
-                failure::diagnosis(diagnosis, &output)
-            }
-            RunError::Other(cause) => infrastructure(Stage::Compile, "run the compiler", &cause),
-        })?;
+        let place = Place { folder: &request.folder, confinement: request.confinement };
+        let (answer, output) = run(&order, &self.installation, place, limit, &request.interrupt).map_err(
+            |error| match error {
+                RunError::Interrupted => failure::interrupted(Stage::Compile),
+                RunError::Deadline => failure::compile_timeout(request.limit),
+                RunError::Died { signal, output } => {
+                    let message = format!("the compiler was ended by signal {signal}");
+                    let diagnosis = super::diagnostics::Diagnosis::Error { message, place: None };
+                    failure::diagnosis(diagnosis, &output)
+                }
+                RunError::Other(cause) => infrastructure(Stage::Compile, "run the compiler", &cause),
+            },
+        )?;
         let (log, symbols) = match answer {
             Answer::Compiled { log, symbols } => (cleaned(&log), symbols),
             Answer::Refused { log } => {
@@ -296,80 +293,6 @@ impl Compiler {
     fn order(&self, unit: Option<UnitOrder>) -> Order {
         let Installation { library, builtins, includes: _ } = self.installation.clone();
         Order { library, builtins, unit }
-    }
-}
-
-/// Asks one library for its version and architectures.
-fn describe(installation: &Installation, cache: &Path, confinement: Confinement) -> Result<Answer, String> {
-    // A folder of its own, so that two nodes on one cache do not meet.
-    let folder = cache.join(format!("describe-{}", std::process::id()));
-    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let Installation { library, builtins, includes: _ } = installation.clone();
-    let order = Order { library, builtins, unit: None };
-    let answer = run(&order, installation, &folder, DESCRIBE_LIMIT, confinement);
-    let _ = fs::remove_dir_all(&folder);
-    match answer {
-        Ok((answer, _)) => Ok(answer),
-        Err(RunError::Deadline) => Err("it did not answer in time".to_owned()),
-        Err(RunError::Died { signal, output }) => Err(format!("it was ended by signal {signal}: {output}")),
-        Err(RunError::Other(cause)) => Err(cause),
-    }
-}
-
-/// Why there is no answer.
-enum RunError {
-    Deadline,
-    Died { signal: i32, output: String },
-    Other(String),
-}
-
-/// Runs the compiling child in `folder` and reads its answer.
-fn run(
-    order: &Order,
-    installation: &Installation,
-    folder: &Path,
-    limit: Duration,
-    confinement: Confinement,
-) -> Result<(Answer, String), RunError> {
-    let other = |what: &str, error: &dyn std::fmt::Display| RunError::Other(format!("{what}: {error}"));
-    let text = serde_json::to_vec(order).map_err(|error| other("the order", &error))?;
-    fs::write(folder.join(ORDER), text).map_err(|error| other("the order", &error))?;
-    let mut readable = vec![installation.library.clone()];
-    readable.extend(installation.builtins.clone());
-    readable.extend(installation.includes.clone());
-    readable.push(PathBuf::from("/proc/cpuinfo"));
-    let request = Request {
-        program: sandbox::own_binary(),
-        arguments: vec!["nvrtc-compile".into()],
-        environment: vec![("TMPDIR".into(), folder.into()), ("LC_ALL".into(), "C".into())],
-        folder: folder.to_owned(),
-        readable,
-        executable: Vec::new(),
-        devices: Vec::new(),
-        passed: Vec::new(),
-        profile: Profile::Worker,
-        limits: ResourceLimits {
-            cpu_seconds: limit.as_secs().saturating_add(1),
-            memory: Some(COMPILER_MEMORY),
-            file_size: CUBIN_MAX as u64,
-            open_files: 256,
-            processes: 64,
-            output_max: OUTPUT_MAX,
-        },
-    };
-    let mut child = sandbox::spawn(request, confinement).map_err(|error| other("start it", &error))?;
-    let exit = child.wait(limit).map_err(|error| other("wait for it", &error))?;
-    let output = exit.output.text();
-    match exit.how {
-        ExitHow::Deadline | ExitHow::Signal(libc::SIGXCPU) => Err(RunError::Deadline),
-        ExitHow::Signal(signal) => Err(RunError::Died { signal, output }),
-        ExitHow::Code(0) => {
-            let bytes = read_bounded(&folder.join(ANSWER), ANSWER_MAX)
-                .map_err(|error| other("its answer", &error))?;
-            let answer = serde_json::from_slice(&bytes).map_err(|error| other("its answer", &error))?;
-            Ok((answer, output))
-        }
-        ExitHow::Code(code) => Err(RunError::Other(format!("it ended with code {code}: {output}"))),
     }
 }
 

@@ -9,6 +9,9 @@ use cudarc::driver::{DriverError, result};
 use serde::{Deserialize, Serialize};
 use std::ffi::{CString, c_void};
 
+/// What the staging of a gather is overwritten with.
+const GATHERED: u8 = 0xff;
+
 /// A call that failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{call}: {name}{}", if *code == 0 { String::new() } else { format!(" ({code})") })]
@@ -25,9 +28,9 @@ impl CallError {
     }
 }
 
-type Outcome<T> = Result<T, CallError>;
+pub(super) type Outcome<T> = Result<T, CallError>;
 
-fn call<T>(call: &'static str, result: Result<T, DriverError>) -> Outcome<T> {
+pub(super) fn call<T>(call: &'static str, result: Result<T, DriverError>) -> Outcome<T> {
     result.map_err(|error| {
         let name = match error.error_name() {
             Ok(name) => name.to_string_lossy().into_owned(),
@@ -129,6 +132,8 @@ fn uuid_text(bytes: [u8; 16]) -> String {
 
 /// One device with a context of this process, one stream, and a pair of events.
 pub(super) struct Device {
+    /// Bytes of its L2, as the driver tells.
+    pub l2_bytes: usize,
     stream: sys::CUstream,
     events: [sys::CUevent; 2],
 }
@@ -154,7 +159,11 @@ impl Device {
         call("cuCtxSetCurrent", unsafe { result::ctx::set_current(context) })?;
         let stream = call("cuStreamCreate", result::stream::create(result::stream::StreamKind::NonBlocking))?;
         let event = || call("cuEventCreate", result::event::create(sys::CUevent_flags::CU_EVENT_DEFAULT));
-        Ok(Self { stream, events: [event()?, event()?] })
+        let l2 = Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE;
+        // SAFETY: `device` came from cuDeviceGet.
+        let l2 = call("cuDeviceGetAttribute", unsafe { result::device::get_attribute(device, l2) })?;
+        let l2_bytes = usize::try_from(l2).unwrap_or(0);
+        Ok(Self { l2_bytes, stream, events: [event()?, event()?] })
     }
 
     /// Loads a cubin that has been checked to be whole, and finds its kernels.
@@ -223,6 +232,29 @@ impl Device {
             // SAFETY: as for `write`; the target is exactly `length` bytes.
             call("cuMemcpyDtoH", unsafe { result::memcpy_dtoh_sync(&mut bytes, address) })?;
         }
+        Ok(bytes)
+    }
+
+    /// Copies ranges (offset, length) of `memory` from `base` on, joined. They meet in `staging` on the device and cross
+    /// to this process at once; `staging` is overwritten before anything else runs, since they may be of a right answer.
+    pub(super) fn gather(
+        &self,
+        memory: &Memory,
+        base: usize,
+        ranges: &[(usize, usize)],
+        staging: &Memory,
+    ) -> Outcome<Vec<u8>> {
+        let mut filled = 0;
+        for (offset, length) in ranges {
+            let (from, to) = (memory.at(base + offset, *length)?, staging.at(filled, *length)?);
+            // SAFETY: `at` has checked that both ranges lie inside live memory, of two allocations.
+            let copied = unsafe { result::memcpy_dtod_async(to, from, *length, self.stream) };
+            call("cuMemcpyDtoDAsync", copied)?;
+            filled += length;
+        }
+        self.wait()?;
+        let bytes = self.read(staging, 0, filled)?;
+        self.fill(staging, 0, filled, GATHERED)?;
         Ok(bytes)
     }
 

@@ -231,6 +231,11 @@ pub(super) fn worker_lost(stage: Stage, message: String) -> Failure {
     told.failure(message)
 }
 
+/// Nobody waits for the result any more.
+pub(super) fn interrupted(stage: Stage) -> Failure {
+    infrastructure(stage, "go on", &"the attempt was cancelled")
+}
+
 /// The events and the supervisor's own clock cannot both be right.
 pub(super) fn clocks_disagree(message: String) -> Failure {
     let told = Told {

@@ -12,16 +12,22 @@
 mod architecture;
 mod compile;
 mod compiler_child;
+mod compiler_run;
+mod conditions;
 mod cubin;
 mod diagnostics;
 mod driver;
 mod failure;
 mod fence;
+mod gather;
 mod glue;
+mod implementation;
 mod limits;
+mod meaning;
 mod nvrtc;
 mod offline;
 mod probe;
+mod process;
 mod protocol;
 mod selfcheck;
 mod supervisor;
@@ -36,16 +42,20 @@ pub use selfcheck::{SelfCheck, self_check};
 pub use toolkit::VARIABLE as NVRTC_VARIABLE;
 pub use worker::worker_main;
 
+use super::pair::{PairParty, PairRequest, Setting, Side, SideFailure};
 use super::{Artefact, Backend, CompileRequest, Failure, Worker, WorkerOptions};
+use crate::device_lock::DeviceLock;
 use crate::probe::nvidia;
 use crate::sandbox::Confinement;
 use compile::{Compiler, Description, read_bounded};
 use failure::infrastructure;
 use fleet_config::domain::{BlobRef, DeviceDescription, DeviceId, DeviceKind, Fact, Facts, Stage, field};
 use limits::DeviceLimits;
+use process::Living;
+use protocol::Seat;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use supervisor::{CudaWorker, Living, Opening};
+use supervisor::{CudaWorker, Home, Opening, open_pair};
 
 /// The CUDA devices of a node, and its NVRTC.
 #[derive(Debug)]
@@ -58,6 +68,7 @@ pub struct CudaBackend {
     confinement: Confinement,
     absence: Option<String>,
     living: Living,
+    lock: DeviceLock,
 }
 
 #[derive(Debug)]
@@ -89,6 +100,7 @@ impl CudaBackend {
             confinement,
             absence,
             living: Living::default(),
+            lock: DeviceLock::of_this_machine(),
         }
     }
 
@@ -115,6 +127,10 @@ impl CudaBackend {
         found.ok_or_else(|| {
             infrastructure(Stage::Prepare, "open a worker", &format!("there is no device {id} here"))
         })
+    }
+
+    fn home<'a>(&'a self, device: &'a Device) -> Home<'a> {
+        Home { uuid: &device.description.id.0, limits: &device.limits, living: &self.living }
     }
 }
 
@@ -145,6 +161,26 @@ fn describe(device: &driver::Described, cuda_version: i32) -> Option<Device> {
     Some(Device { description, limits: limits.clone() })
 }
 
+/// What `party` is, read back and checked: what is launched is what the checked file says.
+fn opening<'a>(device: &Device, party: PairParty<'a>) -> Result<Opening<'a>, Failure> {
+    let PairParty { artefact, options } = party;
+    let failed = |error: &dyn std::fmt::Display| infrastructure(Stage::Prepare, "load the artefact", error);
+    let cubin = read_bounded(&artefact.path, nvrtc::CUBIN_MAX as u64).map_err(|error| failed(&error))?;
+    let description = Description::beside(&artefact.path).map_err(|error| failed(&error))?;
+    if BlobRef::of(&cubin) != artefact.blob {
+        return Err(failed(&"the file has changed since it was compiled"));
+    }
+    let architecture = &device.description.architecture;
+    let number =
+        architecture::number(architecture).ok_or_else(|| failed(&format!("{architecture} has no number")))?;
+    let kernels = cubin::kernels(&cubin, number).map_err(|error| failed(&error))?;
+    // The description is a convenience.
+    if !description.kernels.iter().all(|kernel| kernels.contains(kernel)) {
+        return Err(failed(&"its description names kernels that it does not have"));
+    }
+    Ok(Opening { description, cubin, options })
+}
+
 impl Backend for CudaBackend {
     fn name(&self) -> &'static str {
         "cuda"
@@ -168,29 +204,42 @@ impl Backend for CudaBackend {
         launch: &WorkerOptions,
     ) -> Result<Box<dyn Worker>, Failure> {
         let device = self.device(device)?;
-        let failed =
-            |error: &dyn std::fmt::Display| infrastructure(Stage::Prepare, "load the artefact", error);
-        let cubin = read_bounded(&artefact.path, nvrtc::CUBIN_MAX as u64).map_err(|error| failed(&error))?;
-        let description = Description::beside(&artefact.path).map_err(|error| failed(&error))?;
-        if BlobRef::of(&cubin) != artefact.blob {
-            return Err(failed(&"the file has changed since it was compiled"));
-        }
-        let architecture = &device.description.architecture;
-        let number = architecture::number(architecture)
-            .ok_or_else(|| failed(&format!("{architecture} has no number")))?;
-        let kernels = cubin::kernels(&cubin, number).map_err(|error| failed(&error))?;
-        // The description is a convenience; what is launched is what the checked file says.
-        if !description.kernels.iter().all(|kernel| kernels.contains(kernel)) {
-            return Err(failed(&"its description names kernels that it does not have"));
-        }
-        let opening = Opening {
-            uuid: &device.description.id.0,
-            limits: device.limits.clone(),
-            description,
-            cubin: &cubin,
-            options: launch,
+        let opening = opening(device, PairParty { artefact, options: launch })?;
+        Ok(Box::new(CudaWorker::alone(self.home(device), opening)?))
+    }
+
+    fn open_pair(
+        &self,
+        device: &DeviceId,
+        pair: &PairRequest<'_>,
+    ) -> Result<[Box<dyn Worker>; 2], SideFailure> {
+        let on = |side: Side| move |failure: Failure| SideFailure { side, failure };
+        let cache = match pair.setting {
+            Setting::Apart => {
+                let open = |side: Side| {
+                    let PairParty { artefact, options } = pair.party(side);
+                    self.open(device, artefact, options).map_err(on(side))
+                };
+                return Ok([open(Side::Baseline)?, open(Side::Candidate)?]);
+            }
+            Setting::Together(cache) => cache.into(),
         };
-        Ok(Box::new(CudaWorker::open(opening, &self.living)?))
+        let device = self.device(device).map_err(on(Side::Baseline))?;
+        let baseline = opening(device, pair.baseline).map_err(on(Side::Baseline))?;
+        let candidate = opening(device, pair.candidate).map_err(on(Side::Candidate))?;
+        let opened = open_pair(self.home(device), cache, [baseline, candidate]);
+        let [baseline, candidate] = opened.map_err(|(seat, failure)| match seat {
+            Seat::First => SideFailure { side: Side::Baseline, failure },
+            Seat::Second => SideFailure { side: Side::Candidate, failure },
+        })?;
+        Ok([Box::new(baseline), Box::new(candidate)])
+    }
+
+    fn claim(&self, device: &DeviceId, give_up: &dyn Fn() -> bool) -> Result<Box<dyn Send>, Failure> {
+        match self.lock.claim(&device.0, give_up) {
+            Ok(guard) => Ok(Box::new(guard)),
+            Err(error) => Err(infrastructure(Stage::Prepare, "have the GPU for this node", &error)),
+        }
     }
 
     fn volatile(&self, device: &DeviceId) -> Facts {

@@ -105,7 +105,7 @@ pub fn compile_offline(arguments: &OfflineArguments) -> Result<Vec<Row>, Offline
             headers: unit.headers.clone(),
             entries: unit.entries.clone(),
             architecture: architecture.clone(),
-            policy: MeasurementPolicy::gpu_probe(),
+            policy: MeasurementPolicy::gpu_paired(),
             limit: LIMIT,
             folder: folder.clone(),
             confinement: arguments.confinement,

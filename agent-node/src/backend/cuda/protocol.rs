@@ -1,11 +1,15 @@
 //! What a CUDA worker and its supervisor say to each other over a socket: a fixed header, JSON, then raw bytes.
 //!
+//! A worker holds one implementation, or two that share its context: most orders say which of the seats they are for.
+//!
 //! ```text
-//! header, little-endian:  magic "MCW1" | length of the JSON u32 | length of the raw bytes u64
+//! header, little-endian:  magic "MCW2" | length of the JSON u32 | length of the raw bytes u64
 //! ```
 //! Both sides are the same binary. The supervisor reads with a deadline and takes no more than it asked for: the worker
 //! holds the candidate.
 
+use crate::backend::Interrupt;
+use crate::backend::pair::Cache;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io::{self, Read, Write};
@@ -13,12 +17,41 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 /// Begins every frame.
-const MAGIC: [u8; 4] = *b"MCW1";
+const MAGIC: [u8; 4] = *b"MCW2";
 const HEADER: usize = 16;
 /// JSON of one frame: the largest is a plan of 64 steps with 64 arguments each.
 const JSON_MAX: usize = 1 << 20;
 /// Bytes that are read or written at a time, so that a deadline is looked at in between.
 const CHUNK: usize = 4 << 20;
+
+/// How often a waiting supervisor asks whether it was interrupted: a cancelled launch ends within this and what killing
+/// the worker takes.
+const ASK_EVERY: Duration = Duration::from_millis(100);
+
+/// Which of the implementations in the worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Seat {
+    First,
+    Second,
+}
+
+/// In which state of the L2 a launch begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum CacheOrder {
+    Flushed,
+    AsLeft,
+}
+
+impl From<Cache> for CacheOrder {
+    fn from(cache: Cache) -> Self {
+        match cache {
+            Cache::Flushed => Self::Flushed,
+            Cache::AsLeft => Self::AsLeft,
+        }
+    }
+}
 
 /// What the supervisor asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,31 +60,55 @@ pub(super) enum Order {
     /// Takes the device; raw: nothing.
     Open {
         device: String,
+        cache: CacheOrder,
     },
     /// Loads the cubin in the raw bytes.
     Load {
+        seat: Seat,
         symbols: Vec<String>,
     },
     /// Makes fresh buffers between guard zones.
     Prepare {
+        seat: Seat,
         buffers: Vec<u64>,
         steps: Vec<StepOrder>,
         seed: u64,
     },
     /// Overwrites a buffer with the raw bytes.
     Write {
+        seat: Seat,
         buffer: usize,
     },
     Fill {
+        seat: Seat,
         buffer: usize,
         byte: u8,
     },
-    Launch,
+    Launch {
+        seat: Seat,
+    },
     /// Answers with the buffer's bytes as raw bytes.
     Read {
+        seat: Seat,
         buffer: usize,
     },
-    CheckFences,
+    /// Answers with these pieces of the buffer, one behind the other, as raw bytes.
+    Gather {
+        seat: Seat,
+        buffer: usize,
+        pieces: Vec<Piece>,
+    },
+    CheckFences {
+        seat: Seat,
+    },
+}
+
+/// A range of bytes of a buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Piece {
+    pub offset: u64,
+    pub bytes: u64,
 }
 
 /// One step of a plan.
@@ -84,6 +141,12 @@ pub(super) enum ArgumentOrder {
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum Answer {
     Done,
+    /// The device is taken: time between two events with nothing between them, and bytes that are overwritten before each
+    /// launch.
+    Opened {
+        floor_picoseconds: u64,
+        flush_bytes: u64,
+    },
     /// Time between the events around the plan.
     Launched {
         picoseconds: u64,
@@ -123,6 +186,8 @@ pub(super) enum Phase {
     Load,
     Prepare,
     Copy,
+    /// Bringing the device into the state in which a launch begins.
+    Settle,
     /// Putting the plan on the stream.
     Launch,
     /// Waiting for it.
@@ -131,7 +196,7 @@ pub(super) enum Phase {
 }
 
 /// Sends one frame.
-pub(super) fn send<T: Serialize>(socket: &mut UnixStream, message: &T, raw: &[u8]) -> io::Result<()> {
+pub(super) fn send<T: Serialize>(socket: &mut impl Write, message: &T, raw: &[u8]) -> io::Result<()> {
     let json = serde_json::to_vec(message)?;
     let length = u32::try_from(json.len()).ok().filter(|_| json.len() <= JSON_MAX);
     let length = length.ok_or_else(|| io::Error::other(format!("a message of {} bytes", json.len())))?;
@@ -177,24 +242,57 @@ fn lengths(header: &[u8; HEADER], raw_max: u64) -> io::Result<(usize, usize)> {
     Ok((json, usize::try_from(raw).map_err(io::Error::other)?))
 }
 
-/// A socket whose every read fails once `end`, a reading of `now`, has passed.
+/// A socket whose every read and write fails once `end`, a reading of `now`, has passed, or once somebody interrupts.
 pub(super) struct UntilEnd<'a> {
     pub socket: &'a UnixStream,
     pub end: Duration,
     pub now: fn() -> Duration,
+    pub interrupt: &'a Interrupt,
+}
+
+/// What an interrupted wait ends with. Not `Interrupted`: those are tried again by everybody.
+pub(super) const INTERRUPTED: io::ErrorKind = io::ErrorKind::ConnectionAborted;
+
+impl UntilEnd<'_> {
+    /// How long the next call may block, at most [`ASK_EVERY`].
+    fn slice(&self) -> io::Result<Duration> {
+        if self.interrupt.asked() {
+            return Err(INTERRUPTED.into());
+        }
+        let left = self.end.saturating_sub((self.now)());
+        if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left.min(ASK_EVERY)) }
+    }
+
+    /// Tries until it worked, the end is there, or somebody interrupts.
+    fn attempt(&self, mut once: impl FnMut(&UnixStream, Duration) -> io::Result<usize>) -> io::Result<usize> {
+        loop {
+            match once(self.socket, self.slice()?) {
+                Err(error)
+                    if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+                done => return done,
+            }
+        }
+    }
 }
 
 impl Read for UntilEnd<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let left = self.end.saturating_sub((self.now)());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        self.socket.set_read_timeout(Some(left))?;
-        match self.socket.read(buffer) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(io::ErrorKind::TimedOut.into()),
-            read => read,
-        }
+        self.attempt(|mut socket, slice| {
+            socket.set_read_timeout(Some(slice))?;
+            socket.read(buffer)
+        })
+    }
+}
+
+impl Write for UntilEnd<'_> {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        self.attempt(|mut socket, slice| {
+            socket.set_write_timeout(Some(slice))?;
+            socket.write(buffer)
+        })
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -223,8 +321,19 @@ mod tests {
             arguments: vec![ArgumentOrder::Buffer(0), ArgumentOrder::Scalar(vec![1, 2, 3, 4])],
         };
         let steps = vec![StepOrder::Memset { buffer: 0, byte: 7 }, kernel];
-        let order = Order::Prepare { buffers: vec![16, 0], steps, seed: u64::MAX };
+        let order = Order::Prepare { seat: Seat::Second, buffers: vec![16, 0], steps, seed: u64::MAX };
         assert_eq!(round(&order, b"raw", 3).unwrap(), (order, b"raw".to_vec()));
+        let pieces = vec![Piece { offset: 8, bytes: 4 }, Piece { offset: u64::MAX, bytes: 1 }];
+        for order in [
+            Order::Gather { seat: Seat::First, buffer: 2, pieces },
+            Order::Open { device: "GPU-1".to_owned(), cache: CacheOrder::Flushed },
+            Order::Launch { seat: Seat::Second },
+        ] {
+            assert_eq!(round(&order, b"", 0).unwrap().0, order);
+        }
+        // An order without its seat is no order.
+        assert!(round::<serde_json::Value>(&serde_json::json!({"launch": {}}), b"", 0).is_ok());
+        assert!(serde_json::from_str::<Order>(r#"{"launch":{}}"#).is_err());
         let trouble = Trouble { phase: Phase::Run, call: "x".to_owned(), code: 700, name: "y".to_owned() };
         let answer = Answer::Failed(trouble);
         assert_eq!(round(&answer, b"", 0).unwrap(), (answer, Vec::new()));
@@ -240,12 +349,37 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_peer_is_given_up_at_the_end() {
+    fn a_silent_peer_is_given_up_at_the_end_or_when_somebody_interrupts() {
         let (one, _other) = UnixStream::pair().unwrap();
-        let mut reading =
-            UntilEnd { socket: &one, end: Duration::from_secs(1), now: || Duration::from_secs(2) };
-        let error = receive::<Answer>(&mut reading, 0).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        let wait = |end: u64, interrupt: &Interrupt| {
+            let mut reading = UntilEnd {
+                socket: &one,
+                end: Duration::from_secs(end),
+                now: || Duration::from_secs(2),
+                interrupt,
+            };
+            receive::<Answer>(&mut reading, 0).unwrap_err().kind()
+        };
+        assert_eq!(wait(1, &Interrupt::never()), io::ErrorKind::TimedOut);
+        // Without the interrupt this would wait for ever: its clock stands still.
+        let asked = std::sync::atomic::AtomicU32::new(0);
+        let third = Interrupt::when(move || asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) >= 2);
+        assert_eq!(wait(1000, &third), INTERRUPTED);
+    }
+
+    #[test]
+    fn a_peer_that_does_not_read_is_given_up_too() {
+        let (one, _other) = UnixStream::pair().unwrap();
+        let asked = std::sync::atomic::AtomicU32::new(0);
+        let third = Interrupt::when(move || asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) >= 9);
+        let mut writing = UntilEnd {
+            socket: &one,
+            end: Duration::from_secs(1000),
+            now: || Duration::from_secs(2),
+            interrupt: &third,
+        };
+        let sent = send(&mut writing, &Order::Write { seat: Seat::First, buffer: 0 }, &vec![0; 64 << 20]);
+        assert_eq!(sent.unwrap_err().kind(), INTERRUPTED);
     }
 
     proptest! {

@@ -1,180 +1,115 @@
-//! The supervisor's side of a CUDA worker: orders, deadlines, and what its answers mean.
+//! The supervisor's side of an implementation in a CUDA worker: what it asks for, and what the answers mean.
+//!
+//! ```text
+//! alone    handle ─────────────┐
+//!                              ├─► process: one context ── seat ── module, buffers, kernels
+//! pair     handle, handle ─────┘                       └─ seat ── module, buffers, kernels
+//! ```
+//! The handles of a pair share a process behind a lock; each order says which seat it is for. One failure ends the
+//! process for both.
 
 use super::compile::Description;
 use super::cubin::Kernel;
-use super::failure::{self, infrastructure, logged};
+use super::failure::{self, infrastructure};
+use super::gather::Gather;
 use super::limits::{self, DeviceLimits};
-use super::probe;
-use super::protocol::{Answer, ArgumentOrder, Order, Phase, StepOrder, Trouble, UntilEnd, receive, send};
-use super::worker::SOCKET;
+use super::process::{About, Living, OPEN_LIMIT, Process};
+use super::protocol::{Answer, ArgumentOrder, CacheOrder, Order, Seat, StepOrder};
+use crate::backend::pair::Company;
 use crate::backend::{Argument, Evaluation, Failure, ResolvedStep, Worker, WorkerOptions};
 use crate::clock;
-use crate::sandbox::{self, Child, Profile, Request};
-use fleet_config::domain::{FaultKind, MemoryPlace, Milliseconds, Picoseconds, Stage, UnsupportedReason};
-use std::io;
-use std::os::unix::net::UnixStream;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use fleet_config::domain::{Facts, MemoryPlace, Milliseconds, Picoseconds, Stage};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Initialising the driver, making a context, loading a module; a machine without persistence takes seconds.
-const OPEN_LIMIT: Duration = Duration::from_secs(60);
 /// Allocations, fills and guard zones.
 const WORK_LIMIT: Duration = Duration::from_secs(60);
 /// The slowest copy that is waited for, in bytes a second, beside [`WORK_LIMIT`].
 const COPY_RATE: u64 = 100_000_000;
-const OUTPUT_MAX: usize = 256 << 10;
 
-/// How many workers of this process hold a context: they are no strangers on the device.
-#[derive(Debug, Default, Clone)]
-pub(super) struct Living(Arc<AtomicU64>);
-
-impl Living {
-    /// How many there are now.
-    pub(super) fn count(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-    fn enter(&self) -> Presence {
-        self.0.fetch_add(1, Ordering::Relaxed);
-        Presence(self.clone())
-    }
-}
-
-struct Presence(Living);
-
-impl Drop for Presence {
-    fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// What a worker is opened with.
+/// An implementation that a worker is to hold.
 pub(super) struct Opening<'a> {
-    pub uuid: &'a str,
-    pub limits: DeviceLimits,
     pub description: Description,
     /// Checked to be a whole cubin for this device.
-    pub cubin: &'a [u8],
+    pub cubin: Vec<u8>,
     pub options: &'a WorkerOptions,
 }
 
-/// A worker process.
+/// Where it is held.
+#[derive(Clone, Copy)]
+pub(super) struct Home<'a> {
+    pub uuid: &'a str,
+    pub limits: &'a DeviceLimits,
+    pub living: &'a Living,
+}
+
+/// A handle to one implementation.
 pub(super) struct CudaWorker {
-    socket: UnixStream,
-    child: Option<Child>,
+    process: Arc<Mutex<Process>>,
+    seat: Seat,
+    company: Company,
     kernels: Vec<Kernel>,
     limits: DeviceLimits,
     launch_limit: Milliseconds,
     memory: u64,
     prepared: Option<Evaluation>,
-    _presence: Presence,
 }
 
 impl CudaWorker {
-    /// Starts the process, confined, takes the device and loads the cubin.
-    pub(super) fn open(opening: Opening<'_>, living: &Living) -> Result<Self, Failure> {
-        let failed = |what: &str, error: &dyn std::fmt::Display| infrastructure(Stage::Prepare, what, error);
-        let (ours, theirs) = UnixStream::pair().map_err(|error| failed("make a socket", &error))?;
-        let request = Request {
-            program: sandbox::own_binary(),
-            arguments: vec!["worker-cuda".into()],
-            environment: probe::environment(Some(opening.uuid)),
-            folder: opening.options.folder.clone(),
-            readable: probe::readable(),
-            executable: Vec::new(),
-            devices: probe::device_nodes(),
-            passed: vec![(theirs.into(), SOCKET)],
-            profile: Profile::CudaWorker,
-            limits: probe::limits(OUTPUT_MAX),
-        };
-        let child = sandbox::spawn(request, opening.options.confinement)
-            .map_err(|error| failed("start the worker", &error))?;
+    /// Starts a process, confined, that takes the device and loads one cubin. Its launches are not timed against
+    /// another's, so that the L2 may be as it is.
+    pub(super) fn alone(home: Home<'_>, opening: Opening<'_>) -> Result<Self, Failure> {
+        let process = Process::start(home.uuid, opening.options, CacheOrder::AsLeft, home.living)?;
+        let process = Arc::new(Mutex::new(process));
+        Self::seated(&process, Seat::First, Company::Alone, home, opening)
+    }
+
+    /// A handle to a seat of `process`, with its cubin loaded.
+    pub(super) fn seated(
+        process: &Arc<Mutex<Process>>,
+        seat: Seat,
+        company: Company,
+        home: Home<'_>,
+        opening: Opening<'_>,
+    ) -> Result<Self, Failure> {
         let symbols = opening.description.kernels.iter().map(|kernel| kernel.symbol.clone()).collect();
-        let mut worker = Self {
-            socket: ours,
-            child: Some(child),
+        let worker = Self {
+            process: Arc::clone(process),
+            seat,
+            company,
             kernels: opening.description.kernels,
-            limits: opening.limits,
+            limits: home.limits.clone(),
             launch_limit: opening.options.launch_limit,
             memory: opening.options.memory,
             prepared: None,
-            _presence: living.enter(),
         };
-        worker.done(&Order::Open { device: opening.uuid.to_owned() }, &[], OPEN_LIMIT)?;
-        worker.done(&Order::Load { symbols }, opening.cubin, OPEN_LIMIT)?;
+        worker.done(&Order::Load { seat, symbols }, &opening.cubin, OPEN_LIMIT)?;
         Ok(worker)
     }
 
-    /// Sends an order and waits for its answer with at most `raw_max` raw bytes.
-    fn ask(
-        &mut self,
-        order: &Order,
-        raw: &[u8],
-        raw_max: u64,
-        limit: Duration,
-    ) -> Result<(Answer, Vec<u8>), Failure> {
-        if self.child.is_none() {
-            return Err(infrastructure(Stage::Validate, "use the worker", &"it has ended before"));
-        }
-        let end = clock::monotonic().saturating_add(limit);
-        let sent = self
-            .socket
-            .set_write_timeout(Some(limit.max(Duration::from_millis(1))))
-            .and_then(|()| send(&mut self.socket, order, raw));
-        let mut reading = UntilEnd { socket: &self.socket, end, now: clock::monotonic };
-        let answer = sent.and_then(|()| receive::<Answer>(&mut reading, raw_max));
-        match answer {
-            Ok((Answer::Failed(trouble), _)) => {
-                let case = self.prepared.as_ref().map_or("", |prepared| &prepared.case);
-                let failure = explain(&trouble, case, self.launch_limit);
-                Err(self.end(failure))
-            }
-            Ok(answer) => Ok(answer),
-            Err(error) => Err(self.broken(order, &error, limit)),
-        }
+    fn process(&self) -> MutexGuard<'_, Process> {
+        // A panic while an order was under way leaves a process that answers the wrong question, which is seen.
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The failure that a socket error means; the worker is gone afterwards.
-    fn broken(&mut self, order: &Order, error: &io::Error, limit: Duration) -> Failure {
-        let late = matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock);
-        if late && *order == Order::Launch {
-            let case = self.prepared.as_ref().map_or("", |prepared| &prepared.case);
-            let failure = failure::timeout(self.launch_limit, case);
-            return self.end(failure);
-        }
-        let stage = if self.prepared.is_some() { Stage::Validate } else { Stage::Prepare };
-        if late {
-            let failure = infrastructure(stage, "hear from the worker", &format!("no answer in {limit:?}"));
-            return self.end(failure);
-        }
-        let exit = self.child.take().map(Child::kill);
-        let message = match &exit {
-            Some(Ok(exit)) => format!("the worker ended ({:?}) before it answered: {error}", exit.how),
-            Some(Err(wait)) => format!("the worker cannot be waited for: {wait}"),
-            None => error.to_string(),
-        };
-        let output = exit.and_then(Result::ok).map(|exit| exit.output.bytes).unwrap_or_default();
-        logged(failure::worker_lost(stage, message), &output)
+    fn about(&self) -> About<'_> {
+        let case = self.prepared.as_ref().map(|prepared| prepared.case.as_str());
+        About { case, launch_limit: self.launch_limit }
     }
 
-    /// Ends the worker; what it wrote becomes the failure's log.
-    fn end(&mut self, failure: Failure) -> Failure {
-        let exit = self.child.take().map(Child::kill);
-        let output = exit.and_then(Result::ok).map(|exit| exit.output.bytes).unwrap_or_default();
-        logged(failure, &output)
+    fn ask(&self, order: &Order, raw_max: u64, limit: Duration) -> Result<(Answer, Vec<u8>), Failure> {
+        self.process().ask(self.about(), order, &[], raw_max, limit)
     }
 
-    fn unexpected(&mut self, answer: &Answer) -> Failure {
-        let failure =
-            infrastructure(Stage::Validate, "understand the worker", &format!("it answered {answer:?}"));
-        self.end(failure)
+    fn done(&self, order: &Order, raw: &[u8], limit: Duration) -> Result<(), Failure> {
+        self.process().done(self.about(), order, raw, limit)
     }
 
-    /// An order that is answered by `done`.
-    fn done(&mut self, order: &Order, raw: &[u8], limit: Duration) -> Result<(), Failure> {
-        match self.ask(order, raw, 0, limit)? {
-            (Answer::Done, _) => Ok(()),
-            (answer, _) => Err(self.unexpected(&answer)),
+    /// An order that is answered by exactly `size` raw bytes.
+    fn fetch(&self, order: &Order, size: u64) -> Result<Vec<u8>, Failure> {
+        match self.ask(order, size, copy_limit(size))? {
+            (Answer::Done, bytes) if bytes.len() as u64 == size => Ok(bytes),
+            (answer, _) => Err(self.process().unexpected(&answer)),
         }
     }
 
@@ -192,6 +127,23 @@ impl CudaWorker {
     }
 }
 
+/// Opens both sides in one process and context. The side that an error is about stands beside it; what concerns the
+/// process itself is told of the first.
+pub(super) fn open_pair(
+    home: Home<'_>,
+    cache: CacheOrder,
+    sides: [Opening<'_>; 2],
+) -> Result<[CudaWorker; 2], (Seat, Failure)> {
+    let [first, second] = sides;
+    let process = Process::start(home.uuid, first.options, cache, home.living)
+        .map_err(|failure| (Seat::First, failure))?;
+    let process = Arc::new(Mutex::new(process));
+    let sit = |seat, opening| {
+        CudaWorker::seated(&process, seat, Company::Shared, home, opening).map_err(|failure| (seat, failure))
+    };
+    Ok([sit(Seat::First, first)?, sit(Seat::Second, second)?])
+}
+
 impl Worker for CudaWorker {
     fn prepare(&mut self, evaluation: &Evaluation) -> Result<(), Failure> {
         limits::check(&self.limits, &self.kernels, evaluation, self.memory)?;
@@ -200,7 +152,7 @@ impl Worker for CudaWorker {
             getrandom::u64().map_err(|error| infrastructure(Stage::Prepare, "draw canaries", &error))?;
         let buffers = evaluation.buffers.iter().map(|buffer| buffer.bytes).collect();
         let steps = evaluation.steps.iter().map(step).collect();
-        self.done(&Order::Prepare { buffers, steps, seed }, &[], WORK_LIMIT)
+        self.done(&Order::Prepare { seat: self.seat, buffers, steps, seed }, &[], WORK_LIMIT)
     }
 
     fn write(&mut self, index: usize, bytes: &[u8]) -> Result<(), Failure> {
@@ -209,54 +161,70 @@ impl Worker for CudaWorker {
             let sizes = format!("{} bytes for a buffer of {size}", bytes.len());
             return Err(infrastructure(Stage::Validate, "write a buffer", &sizes));
         }
-        self.done(&Order::Write { buffer: index }, bytes, copy_limit(size))
+        self.done(&Order::Write { seat: self.seat, buffer: index }, bytes, copy_limit(size))
     }
 
     fn fill(&mut self, index: usize, byte: u8) -> Result<(), Failure> {
         self.size(index)?;
-        self.done(&Order::Fill { buffer: index, byte }, &[], WORK_LIMIT)
+        self.done(&Order::Fill { seat: self.seat, buffer: index, byte }, &[], WORK_LIMIT)
     }
 
     fn launch(&mut self) -> Result<Picoseconds, Failure> {
         self.evaluation()?;
         let started = clock::monotonic();
-        let (answer, _) = self.ask(&Order::Launch, &[], 0, self.launch_limit.duration())?;
+        let order = Order::Launch { seat: self.seat };
+        let (answer, _) = self.ask(&order, 0, self.launch_limit.duration())?;
         let bracket = Picoseconds::from_duration(clock::monotonic().saturating_sub(started));
         match answer {
             Answer::Launched { picoseconds } if picoseconds <= bracket.0 => Ok(Picoseconds(picoseconds)),
             Answer::Launched { picoseconds } => Err(failure::clocks_disagree(format!(
                 "the device's events say {picoseconds} ps, and the node waited {bracket}"
             ))),
-            answer => Err(self.unexpected(&answer)),
+            answer => Err(self.process().unexpected(&answer)),
         }
     }
 
     fn read(&mut self, index: usize) -> Result<Vec<u8>, Failure> {
         let size = self.size(index)?;
-        match self.ask(&Order::Read { buffer: index }, &[], size, copy_limit(size))? {
-            (Answer::Done, bytes) if bytes.len() as u64 == size => Ok(bytes),
-            (answer, _) => Err(self.unexpected(&answer)),
-        }
+        self.fetch(&Order::Read { seat: self.seat, buffer: index }, size)
+    }
+
+    fn sample(&mut self, index: usize, elements: &[u64], width: u64) -> Result<Vec<u8>, Failure> {
+        let size = self.size(index)?;
+        let gather = Gather::plan(elements, width, size)
+            .ok_or_else(|| infrastructure(Stage::Validate, "sample a buffer", &"an element lies outside"))?;
+        let bytes = if gather.is_worth_it() {
+            let pieces = gather.pieces().to_vec();
+            self.fetch(&Order::Gather { seat: self.seat, buffer: index, pieces }, gather.bytes())?
+        } else {
+            gather.cut(&self.fetch(&Order::Read { seat: self.seat, buffer: index }, size)?)
+        };
+        Ok(gather.pick(&bytes))
     }
 
     fn check_fences(&mut self) -> Result<(), Failure> {
-        let (answer, _) = self.ask(&Order::CheckFences, &[], 0, WORK_LIMIT)?;
-        let Answer::Fence { hit } = answer else { return Err(self.unexpected(&answer)) };
+        let (answer, _) = self.ask(&Order::CheckFences { seat: self.seat }, 0, WORK_LIMIT)?;
+        let Answer::Fence { hit } = answer else { return Err(self.process().unexpected(&answer)) };
         let Some(hit) = hit else { return Ok(()) };
         let evaluation = self.evaluation()?;
         let Some(buffer) = evaluation.buffers.get(hit.buffer) else {
-            return Err(self.unexpected(&Answer::Fence { hit: Some(hit) }));
+            return Err(self.process().unexpected(&Answer::Fence { hit: Some(hit) }));
         };
         let memory =
             MemoryPlace { buffer: buffer.name.clone(), offset: hit.offset, size: buffer.bytes, place: None };
         Err(failure::overrun(memory, &evaluation.case))
     }
 
-    fn finish(mut self: Box<Self>) {
-        if let Some(child) = self.child.take() {
-            // Its end changes nothing any more.
-            let _ = child.kill();
-        }
+    fn company(&self) -> Company {
+        self.company
+    }
+
+    fn facts(&self) -> Facts {
+        self.process().facts()
+    }
+
+    fn finish(self: Box<Self>) {
+        self.process().kill();
     }
 }
 
@@ -291,96 +259,5 @@ fn step(step: &ResolvedStep) -> StepOrder {
                 arguments: arguments.iter().map(argument).collect(),
             }
         }
-    }
-}
-
-/// What a failed call means. Numbers are those of `CUresult` in cuda.h.
-pub(super) fn explain(trouble: &Trouble, case: &str, launch_limit: Milliseconds) -> Failure {
-    let Trouble { phase, call, code, name } = trouble;
-    let vendor = format!("{name} ({code})");
-    if let Some(kind) = fault(*code) {
-        return failure::fault(kind, vendor, case);
-    }
-    let text = format!("{call}: {vendor}");
-    let stage = match phase {
-        Phase::Open | Phase::Load => Stage::Prepare,
-        Phase::Prepare | Phase::Copy | Phase::Launch | Phase::Run | Phase::Fences => Stage::Validate,
-    };
-    match (code, phase) {
-        (702, _) => failure::timeout(launch_limit, case),
-        // Not enough memory for a context is no candidate's doing.
-        (2, Phase::Prepare | Phase::Launch | Phase::Run) => failure::out_of_memory(text),
-        (209 | 222 | 223, Phase::Load) => {
-            failure::toolchain(format!("the device does not take the cubin: {text}"))
-        }
-        (200 | 218 | 500, Phase::Load) => {
-            failure::launch("launch/load", format!("the cubin cannot be used: {text}"))
-        }
-        (0, Phase::Launch) if call == "check the block" => failure::launch("launch/geometry", name.clone()),
-        (1, Phase::Prepare) if call == "cuFuncSetAttribute" => failure::launch_unsupported(
-            UnsupportedReason::SharedMemory,
-            format!("static and dynamic shared memory together are more than a block may have: {text}"),
-        ),
-        (1 | 701 | 720, Phase::Launch) => {
-            failure::launch("launch/refused", format!("the device refuses it: {text}"))
-        }
-        _ => infrastructure(stage, "use the device", &text),
-    }
-}
-
-/// Faults that a kernel causes; the context is dead after each of them.
-fn fault(code: u32) -> Option<FaultKind> {
-    match code {
-        700 | 717 => Some(FaultKind::IllegalAddress),
-        716 => Some(FaultKind::MisalignedAddress),
-        715 | 718 => Some(FaultKind::IllegalInstruction),
-        714 => Some(FaultKind::StackOverflow),
-        710 => Some(FaultKind::Assert),
-        // "An exception occurred on the device": a trap, or what has no number of its own.
-        719 => Some(FaultKind::Trap),
-        _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use fleet_config::domain::{Blame, Status};
-
-    fn status(phase: Phase, call: &str, code: u32) -> (Status, Blame) {
-        let trouble = Trouble { phase, call: call.to_owned(), code, name: "X".to_owned() };
-        let outcome = explain(&trouble, "case", Milliseconds(5)).outcome;
-        (outcome.status, outcome.blame)
-    }
-
-    #[test]
-    fn codes_of_the_driver_become_the_outcomes_they_mean() {
-        for (phase, call, code, wanted) in [
-            (Phase::Run, "cuEventSynchronize", 700, Status::RuntimeError),
-            (Phase::Copy, "cuMemcpyDtoH", 719, Status::RuntimeError),
-            (Phase::Run, "cuEventSynchronize", 702, Status::Timeout),
-            (Phase::Prepare, "cuMemAlloc", 2, Status::OutOfMemory),
-            (Phase::Open, "cuDevicePrimaryCtxRetain", 2, Status::Infrastructure),
-            (Phase::Load, "cuModuleLoadData", 209, Status::UnsupportedOnDevice),
-            (Phase::Load, "cuModuleGetFunction", 500, Status::LaunchError),
-            (Phase::Launch, "cuLaunchKernel", 701, Status::LaunchError),
-            (Phase::Launch, "check the block", 0, Status::LaunchError),
-            (Phase::Prepare, "cuFuncSetAttribute", 1, Status::UnsupportedOnDevice),
-            (Phase::Run, "cuEventSynchronize", 214, Status::Infrastructure),
-            (Phase::Open, "load libcuda", 0, Status::Infrastructure),
-        ] {
-            assert_eq!(status(phase, call, code).0, wanted, "{phase:?} {call} {code}");
-        }
-        assert_eq!(status(Phase::Run, "x", 999).1, Blame::Fleet);
-    }
-
-    #[test]
-    fn the_case_and_the_vendors_code_stand_in_a_fault() {
-        let trouble =
-            Trouble { phase: Phase::Run, call: "x".to_owned(), code: 716, name: "CUDA_ERROR_Y".to_owned() };
-        let cause = explain(&trouble, "odd", Milliseconds(5)).outcome.cause.unwrap();
-        assert_eq!(cause.fault, Some(FaultKind::MisalignedAddress));
-        assert_eq!(cause.vendor_code.as_deref(), Some("CUDA_ERROR_Y (716)"));
-        assert_eq!(cause.case.as_deref(), Some("odd"));
     }
 }

@@ -1,11 +1,15 @@
 //! The worker (`muster-node worker-cuda`): our host code around a candidate that is device code only.
 //!
-//! It holds one context, one module and the buffers of one evaluation, and answers one order after the other. Nothing
-//! here knows an expected value. No host-mapped and no managed memory, so that a kernel reaches nothing of this process.
+//! It holds one context and in it one or two implementations, each with a module and the buffers of one evaluation, and
+//! answers one order after the other. Nothing here knows an expected value. No host-mapped and no managed memory, so that
+//! a kernel reaches nothing of this process. What a kernel of one implementation can do to the other is told in
+//! `docs/MEASUREMENT.md`.
 
-use super::driver::{CallError, Device, Function, Memory};
-use super::fence::{GUARD, canary, first_difference, span};
-use super::protocol::{Answer, ArgumentOrder, Hit, Order, Phase, StepOrder, Trouble, receive, send};
+use super::conditions::{Conditions, drain};
+use super::driver::{CallError, Device, Memory};
+use super::gather::BYTES_MAX;
+use super::implementation::Implementation;
+use super::protocol::{Answer, Order, Phase, Piece, Seat, Trouble, receive, send};
 use crate::sandbox::lock_cuda_worker;
 use std::any::Any;
 use std::io;
@@ -18,8 +22,6 @@ use std::process::ExitCode;
 pub(super) const SOCKET: i32 = 3;
 /// Raw bytes of one order: a buffer or a cubin. The supervisor is trusted; this only bounds a mistake.
 const RAW_MAX: u64 = 1 << 40;
-/// Dynamic shared memory that needs no asking.
-const SHARED_FREE: u32 = 48 << 10;
 
 /// The hidden subcommand.
 pub fn worker_main() -> ExitCode {
@@ -65,9 +67,9 @@ fn phase(order: &Order) -> Phase {
         Order::Open { .. } => Phase::Open,
         Order::Load { .. } => Phase::Load,
         Order::Prepare { .. } => Phase::Prepare,
-        Order::Write { .. } | Order::Fill { .. } | Order::Read { .. } => Phase::Copy,
-        Order::Launch => Phase::Launch,
-        Order::CheckFences => Phase::Fences,
+        Order::Write { .. } | Order::Fill { .. } | Order::Read { .. } | Order::Gather { .. } => Phase::Copy,
+        Order::Launch { .. } => Phase::Launch,
+        Order::CheckFences { .. } => Phase::Fences,
     }
 }
 
@@ -81,181 +83,107 @@ pub(super) fn panic_text(panic: &(dyn Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without a text").to_owned()
 }
 
-/// A buffer between its guard zones: guard, buffer, slack to whole words, guard.
-struct Fenced {
-    memory: Memory,
-    bytes: usize,
-}
-
 #[derive(Default)]
 struct Bench {
     // Declared before the device, so that memory is freed first.
-    buffers: Vec<Fenced>,
-    functions: Vec<Function>,
-    steps: Vec<StepOrder>,
-    seed: u64,
-    device: Option<Device>,
+    first: Implementation,
+    second: Implementation,
+    staging: Option<Memory>,
+    taken: Option<Taken>,
+}
+
+/// The device with the state in which launches begin.
+struct Taken {
+    conditions: Conditions,
+    device: Device,
 }
 
 type Reply = Result<(Answer, Vec<u8>), (Phase, CallError)>;
 
 impl Bench {
     fn carry_out(&mut self, order: Order, raw: &[u8]) -> Reply {
-        let at = |phase: Phase| move |error: CallError| (phase, error);
         let phase = phase(&order);
+        let at = |error: CallError| (phase, error);
         let none = Vec::new();
         match order {
-            Order::Open { device } => {
-                self.device = Some(Device::open(&device).map_err(at(phase))?);
+            Order::Open { device, cache } => {
+                let device = Device::open(&device).map_err(at)?;
+                let conditions = Conditions::establish(&device, cache).map_err(at)?;
+                let (floor_picoseconds, flush_bytes) = (conditions.floor(), conditions.flush_bytes());
+                self.taken = Some(Taken { conditions, device });
                 // The driver has made its threads; the candidate has not been loaded yet.
                 lock_cuda_worker()
                     .map_err(|error| (phase, CallError::own("confine the worker", error.to_string())))?;
+                Ok((Answer::Opened { floor_picoseconds, flush_bytes }, none))
+            }
+            Order::Load { seat, symbols } => {
+                let (taken, implementation) = self.at(seat).map_err(at)?;
+                implementation.load(&taken.device, raw, &symbols).map_err(at)?;
                 Ok((Answer::Done, none))
             }
-            Order::Load { symbols } => {
-                self.functions =
-                    self.device().and_then(|device| device.load(raw, &symbols)).map_err(at(phase))?;
+            Order::Prepare { seat, buffers, steps, seed } => {
+                let (taken, implementation) = self.at(seat).map_err(at)?;
+                implementation.prepare(&taken.device, &buffers, steps, seed).map_err(at)?;
                 Ok((Answer::Done, none))
             }
-            Order::Prepare { buffers, steps, seed } => {
-                self.prepare(&buffers, steps, seed).map_err(at(phase))?;
+            Order::Write { seat, buffer } => {
+                let (taken, implementation) = self.at(seat).map_err(at)?;
+                implementation.write(&taken.device, buffer, raw).map_err(at)?;
                 Ok((Answer::Done, none))
             }
-            Order::Write { buffer } => {
-                let found = self.buffer(buffer).map_err(at(phase))?;
-                if raw.len() != found.bytes {
-                    return Err((phase, CallError::own("write a buffer", "its size differs")));
-                }
-                self.device()
-                    .and_then(|device| device.write(&found.memory, GUARD, raw))
-                    .map_err(at(phase))?;
+            Order::Fill { seat, buffer, byte } => {
+                let (taken, implementation) = self.at(seat).map_err(at)?;
+                implementation.fill(&taken.device, buffer, byte).map_err(at)?;
                 Ok((Answer::Done, none))
             }
-            Order::Fill { buffer, byte } => {
-                let found = self.buffer(buffer).map_err(at(phase))?;
-                let filled =
-                    self.device().and_then(|device| device.fill(&found.memory, GUARD, found.bytes, byte));
-                filled.map_err(at(phase))?;
-                Ok((Answer::Done, none))
+            Order::Launch { seat } => Ok((Answer::Launched { picoseconds: self.launch(seat)? }, none)),
+            Order::Read { seat, buffer } => {
+                let (taken, implementation) = self.at(seat).map_err(at)?;
+                Ok((Answer::Done, implementation.read(&taken.device, buffer).map_err(at)?))
             }
-            Order::Launch => self.launch().map(|picoseconds| (Answer::Launched { picoseconds }, none)),
-            Order::Read { buffer } => {
-                let found = self.buffer(buffer).map_err(at(phase))?;
-                let read = self.device().and_then(|device| device.read(&found.memory, GUARD, found.bytes));
-                Ok((Answer::Done, read.map_err(at(phase))?))
+            Order::Gather { seat, buffer, pieces } => {
+                Ok((Answer::Done, self.gather(seat, buffer, &pieces).map_err(at)?))
             }
-            Order::CheckFences => Ok((Answer::Fence { hit: self.hit().map_err(at(phase))? }, none)),
-        }
-    }
-
-    fn device(&self) -> Result<&Device, CallError> {
-        self.device.as_ref().ok_or_else(|| CallError::own("use the device", "it was not opened"))
-    }
-
-    fn buffer(&self, index: usize) -> Result<&Fenced, CallError> {
-        self.buffers
-            .get(index)
-            .ok_or_else(|| CallError::own("find a buffer", format!("there is no buffer {index}")))
-    }
-
-    fn function(&self, index: usize) -> Result<&Function, CallError> {
-        let found = self.functions.get(index);
-        found.ok_or_else(|| CallError::own("find a kernel", format!("there is no kernel {index}")))
-    }
-
-    fn prepare(&mut self, sizes: &[u64], steps: Vec<StepOrder>, seed: u64) -> Result<(), CallError> {
-        // The new ones are made before the old ones go, so that addresses differ.
-        let mut buffers = Vec::with_capacity(sizes.len());
-        let device = self.device()?;
-        for (index, size) in sizes.iter().enumerate() {
-            let bytes =
-                usize::try_from(*size).map_err(|_| CallError::own("make a buffer", "it is too large"))?;
-            let fenced = Fenced { memory: device.allocate(span(bytes))?, bytes };
-            for (zone, (offset, length)) in zones(&fenced).into_iter().enumerate() {
-                device.write(&fenced.memory, offset, &canary(seed, index, zone, length))?;
-            }
-            buffers.push(fenced);
-        }
-        for step in &steps {
-            let StepOrder::Kernel { kernel, shared_bytes, .. } = step else { continue };
-            if *shared_bytes > SHARED_FREE {
-                device.grant_shared(self.function(*kernel)?, *shared_bytes)?;
-            }
-        }
-        (self.buffers, self.steps, self.seed) = (buffers, steps, seed);
-        Ok(())
-    }
-
-    fn launch(&self) -> Result<u64, (Phase, CallError)> {
-        let launching = |error| (Phase::Launch, error);
-        let device = self.device().map_err(launching)?;
-        device.mark(0).map_err(launching)?;
-        for step in &self.steps {
-            self.put(device, step).map_err(launching)?;
-        }
-        device.mark(1).map_err(launching)?;
-        device.elapsed().map_err(|error| (Phase::Run, error))
-    }
-
-    fn put(&self, device: &Device, step: &StepOrder) -> Result<(), CallError> {
-        match step {
-            StepOrder::Memset { buffer, byte } => {
-                let found = self.buffer(*buffer)?;
-                device.fill_on_stream(&found.memory, GUARD, found.bytes, *byte)
-            }
-            StepOrder::Kernel { kernel, grid, block, shared_bytes, arguments } => {
-                let function = self.function(*kernel)?;
-                let threads = block.iter().fold(1u32, |product, size| product.saturating_mul(*size));
-                if threads > function.threads {
-                    let name = format!(
-                        "a block of {threads} threads; registers or launch bounds of this kernel allow {}",
-                        function.threads
-                    );
-                    return Err(CallError::own("check the block", name));
-                }
-                let mut values = Vec::with_capacity(arguments.len());
-                for argument in arguments {
-                    values.push(self.value(argument)?);
-                }
-                device.launch(function, *grid, *block, *shared_bytes, &mut values)
+            Order::CheckFences { seat } => {
+                let (taken, implementation) = self.at(seat).map_err(at)?;
+                Ok((Answer::Fence { hit: implementation.hit(&taken.device).map_err(at)? }, none))
             }
         }
     }
 
-    fn value(&self, argument: &ArgumentOrder) -> Result<[u8; 8], CallError> {
-        match argument {
-            ArgumentOrder::Buffer(index) => {
-                let found = self.buffer(*index)?;
-                Ok(found.memory.at(GUARD, found.bytes)?.to_le_bytes())
-            }
-            ArgumentOrder::Scalar(bytes) => {
-                let mut word = [0u8; 8];
-                let place = word.get_mut(..bytes.len());
-                let place =
-                    place.ok_or_else(|| CallError::own("pass a scalar", "it has more than 8 bytes"))?;
-                place.copy_from_slice(bytes);
-                Ok(word)
-            }
+    /// The device and the implementation in a seat.
+    fn at(&mut self, seat: Seat) -> Result<(&Taken, &mut Implementation), CallError> {
+        let taken =
+            self.taken.as_ref().ok_or_else(|| CallError::own("use the device", "it was not opened"))?;
+        match seat {
+            Seat::First => Ok((taken, &mut self.first)),
+            Seat::Second => Ok((taken, &mut self.second)),
         }
     }
 
-    fn hit(&self) -> Result<Option<Hit>, CallError> {
-        let device = self.device()?;
-        for (index, fenced) in self.buffers.iter().enumerate() {
-            for (zone, (offset, length)) in zones(fenced).into_iter().enumerate() {
-                let now = device.read(&fenced.memory, offset, length)?;
-                if let Some(at) = first_difference(&now, &canary(self.seed, index, zone, length)) {
-                    let from_start = (offset + at) as i64 - GUARD as i64;
-                    return Ok(Some(Hit { buffer: index, offset: from_start }));
-                }
-            }
-        }
-        Ok(None)
+    /// One evaluation between events, from the stated state of the device to its end: whatever a launch starts has ended
+    /// when the answer goes out, so that a fault is seen by the launch that caused it.
+    fn launch(&mut self, seat: Seat) -> Result<u64, (Phase, CallError)> {
+        let (Taken { conditions, device }, implementation) =
+            self.at(seat).map_err(|error| (Phase::Launch, error))?;
+        conditions.restore(device).map_err(|error| (Phase::Settle, error))?;
+        implementation.enqueue(device).map_err(|error| (Phase::Launch, error))?;
+        let time = device.elapsed().map_err(|error| (Phase::Run, error))?;
+        drain().map_err(|error| (Phase::Run, error))?;
+        Ok(time)
     }
-}
 
-/// Offset and length of the guard zones. The one behind the buffer first: overruns are the more frequent.
-fn zones(fenced: &Fenced) -> [(usize, usize); 2] {
-    let end = GUARD + fenced.bytes;
-    [(end, span(fenced.bytes) - end), (0, GUARD)]
+    fn gather(&mut self, seat: Seat, buffer: usize, pieces: &[Piece]) -> Result<Vec<u8>, CallError> {
+        let narrow = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+        let staging = match self.staging.take() {
+            Some(staging) => staging,
+            None => self.at(seat)?.0.device.allocate(narrow(BYTES_MAX))?,
+        };
+        let ranges: Vec<(usize, usize)> =
+            pieces.iter().map(|piece| (narrow(piece.offset), narrow(piece.bytes))).collect();
+        let (taken, implementation) = self.at(seat)?;
+        let bytes = implementation.gather(&taken.device, buffer, &ranges, &staging);
+        self.staging = Some(staging);
+        bytes
+    }
 }

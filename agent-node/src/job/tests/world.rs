@@ -1,5 +1,6 @@
 //! A small task (y = 2x + 1), a device in memory that runs it as its source says, and a log of all that happened.
 
+use crate::backend::pair::{Company, PairRequest, Setting, Side, SideFailure};
 use crate::backend::{
     Artefact, Backend, BufferUse, CompileRequest, Evaluation, Failure, Interrupt, Portability, Worker,
     WorkerOptions,
@@ -167,6 +168,11 @@ impl World {
             cancel_after: None,
             disk: Disk::Fine,
         }
+    }
+
+    /// Gives the task another baseline.
+    pub(super) fn baseline(&mut self, source: &str) {
+        self.task.baseline.source = tree(&mut self.blobs, source);
     }
 
     pub(super) fn events(&self) -> Vec<String> {
@@ -348,17 +354,28 @@ impl Backend for Device {
         })
     }
     fn open(&self, _: &DeviceId, artefact: &Artefact, _: &WorkerOptions) -> Result<Box<dyn Worker>, Failure> {
-        let source = artefact.path.to_string_lossy().into_owned();
-        self.log.lock().unwrap().push(format!("open {source}"));
-        Ok(Box::new(Memory {
-            source,
-            log: Arc::clone(&self.log),
-            clock: Arc::clone(&self.clock),
-            buffers: Vec::new(),
-            output: 0,
-            launches: 0,
-            first: None,
-        }))
+        Ok(self.memory(artefact, None))
+    }
+    fn open_pair(
+        &self,
+        device: &DeviceId,
+        pair: &PairRequest<'_>,
+    ) -> Result<[Box<dyn Worker>; 2], SideFailure> {
+        let common = match pair.setting {
+            Setting::Apart => None,
+            Setting::Together(_) => Some(Arc::default()),
+        };
+        let open = |side: Side| match &common {
+            Some(common) => Ok(self.memory(pair.party(side).artefact, Some(Arc::clone(common)))),
+            None => self
+                .open(device, pair.party(side).artefact, pair.party(side).options)
+                .map_err(|failure| SideFailure { side, failure }),
+        };
+        Ok([open(Side::Baseline)?, open(Side::Candidate)?])
+    }
+    fn claim(&self, device: &DeviceId, _: &dyn Fn() -> bool) -> Result<Box<dyn Send>, Failure> {
+        self.log.lock().unwrap().push(format!("claim {device}"));
+        Ok(Box::new(()))
     }
     fn volatile(&self, _: &DeviceId) -> Facts {
         self.log.lock().unwrap().push("volatile".to_owned());
@@ -366,8 +383,32 @@ impl Backend for Device {
     }
 }
 
+/// What candidates do to their neighbour, as bits.
+const SPOILT: u64 = 1;
+const BROKEN: u64 = 2;
+const DRAGGED: u64 = 4;
+
+impl Device {
+    fn memory(&self, artefact: &Artefact, common: Option<Arc<AtomicU64>>) -> Box<dyn Worker> {
+        let source = artefact.path.to_string_lossy().into_owned();
+        self.log.lock().unwrap().push(format!("open {source}"));
+        Box::new(Memory {
+            source,
+            common,
+            log: Arc::clone(&self.log),
+            clock: Arc::clone(&self.clock),
+            buffers: Vec::new(),
+            output: 0,
+            launches: 0,
+            first: None,
+        })
+    }
+}
+
 struct Memory {
     source: String,
+    /// What this worker shares with the other of its pair.
+    common: Option<Arc<AtomicU64>>,
     log: Log,
     clock: Arc<ManualClock>,
     buffers: Vec<Vec<u8>>,
@@ -406,7 +447,24 @@ impl Worker for Memory {
     fn launch(&mut self) -> Result<Picoseconds, Failure> {
         self.note("launch");
         self.launches += 1;
-        let slow = if self.source.contains("fast") { 1 } else { 2 };
+        let mut slow = if self.source.contains("fast") { 1 } else { 2 };
+        let mut met = 0;
+        if let Some(common) = &self.common {
+            for (word, what) in [("spoils", SPOILT), ("breaks", BROKEN), ("drags", DRAGGED)] {
+                if self.source.contains(word) {
+                    common.fetch_or(what, Ordering::Relaxed);
+                }
+            }
+            if self.source.contains("baseline") {
+                met = common.load(Ordering::Relaxed);
+            }
+        }
+        if met & BROKEN != 0 {
+            return Err(failure(Status::RuntimeError, "run/fault"));
+        }
+        if met & DRAGGED != 0 {
+            slow *= 2;
+        }
         self.clock.advance(Picoseconds(slow * 1_000_000_000));
         if self.source.contains("crash") {
             return Err(failure(Status::RuntimeError, "run/fault"));
@@ -429,7 +487,7 @@ impl Worker for Memory {
         if self.source.contains("skips") && self.launches > 4 && self.launches.is_multiple_of(3) {
             result = vec![0x7c; now.len()];
         }
-        if self.source.contains("wrong") || late {
+        if self.source.contains("wrong") || late || met & SPOILT != 0 {
             result[0] ^= 0xff;
             result[3] ^= 0x40;
         }
@@ -444,6 +502,12 @@ impl Worker for Memory {
     }
     fn read(&mut self, index: usize) -> Result<Vec<u8>, Failure> {
         Ok(self.buffers[index].clone())
+    }
+    fn company(&self) -> Company {
+        if self.common.is_some() { Company::Shared } else { Company::Alone }
+    }
+    fn facts(&self) -> Facts {
+        Facts::from([(field::EVENT_FLOOR.to_owned(), Fact::Count(7))])
     }
     fn check_fences(&mut self) -> Result<(), Failure> {
         if self.source.contains("overruns") {

@@ -2,9 +2,14 @@
 //!
 //! Each check answers with a verdict and never panics, so that `doctor` commands can show them too.
 
+mod pair;
+mod timing;
+
+pub use timing::{AgainstItself, against_itself};
+
 use super::{
     Argument, Artefact, Backend, Buffer, BufferUse, CompileRequest, EntryPoint, Evaluation, Failure,
-    Interrupt, ResolvedStep, Sources, Worker, WorkerOptions,
+    Interrupt, ResolvedStep, Sources, Worker,
 };
 use crate::clock::monotonic;
 use crate::sandbox::Confinement;
@@ -89,7 +94,7 @@ impl From<String> for Trouble {
 
 /// Runs the whole suite on one device. `Unsupported` stands where a backend may lack a part of the plan.
 pub fn check(bed: &Bed<'_>) -> Vec<Finding> {
-    let checks: [(&'static str, bool, Check); 9] = [
+    let checks: [(&'static str, bool, Check); 13] = [
         ("a sum of vectors is right", false, sum_is_right),
         ("poison is seen where nothing is written", false, poison_survives),
         ("a write past the end of a buffer is caught", false, overrun_is_caught),
@@ -99,6 +104,10 @@ pub fn check(bed: &Bed<'_>) -> Vec<Finding> {
         ("kernels, scratch and memset run in order", true, plan_runs_in_order),
         ("a source that does not compile names its line", false, compile_error_names_line),
         ("an entry that is not there is refused", false, missing_entry_is_refused),
+        ("each side of a pair has its own result", false, pair::sides_keep_apart),
+        ("a fault of one side of a pair is seen on that side", false, pair::fault_is_of_its_side),
+        ("some elements read as they do in the whole", false, pair::samples_are_right),
+        ("a cancelled launch ends at once", false, pair::cancelled_launch_ends),
     ];
     checks
         .into_iter()
@@ -308,7 +317,7 @@ impl Bed<'_> {
     fn compile(&self, name: &str, source: &str, entries: &[&str]) -> Result<Artefact, Failure> {
         let policy = match self.device.kind {
             DeviceKind::Cpu => MeasurementPolicy::cpu_paired(),
-            DeviceKind::Gpu => MeasurementPolicy::gpu_probe(),
+            DeviceKind::Gpu => MeasurementPolicy::gpu_paired(),
         };
         self.backend.compile(&CompileRequest {
             sources: Sources {
@@ -330,13 +339,7 @@ impl Bed<'_> {
     }
 
     fn open(&self, artefact: &Artefact) -> Result<Box<dyn Worker>, Failure> {
-        let options = WorkerOptions {
-            folder: self.subfolder("worker")?,
-            confinement: self.confinement,
-            launch_limit: LAUNCH,
-            memory: 64 << 20,
-            interrupt: Interrupt::never(),
-        };
+        let options = self.options("worker")?;
         self.backend.open(&self.device.id, artefact, &options)
     }
 

@@ -1,0 +1,186 @@
+//! One implementation in a worker: its kernels, the buffers of one evaluation between guard zones, and its plan.
+
+use super::driver::{CallError, Device, Function, Memory};
+use super::fence::{GUARD, canary, first_difference, span};
+use super::protocol::{ArgumentOrder, Hit, StepOrder};
+
+/// Dynamic shared memory that needs no asking.
+const SHARED_FREE: u32 = 48 << 10;
+
+/// A buffer between its guard zones: guard, buffer, slack to whole words, guard.
+struct Fenced {
+    memory: Memory,
+    bytes: usize,
+}
+
+/// What one party is.
+#[derive(Default)]
+pub(super) struct Implementation {
+    buffers: Vec<Fenced>,
+    functions: Vec<Function>,
+    steps: Vec<StepOrder>,
+    seed: u64,
+}
+
+impl Implementation {
+    /// Loads its cubin as a module of its own.
+    pub(super) fn load(
+        &mut self,
+        device: &Device,
+        cubin: &[u8],
+        symbols: &[String],
+    ) -> Result<(), CallError> {
+        self.functions = device.load(cubin, symbols)?;
+        Ok(())
+    }
+
+    /// Fresh buffers and the plan over them.
+    pub(super) fn prepare(
+        &mut self,
+        device: &Device,
+        sizes: &[u64],
+        steps: Vec<StepOrder>,
+        seed: u64,
+    ) -> Result<(), CallError> {
+        // The new ones are made before the old ones go, so that addresses differ.
+        let mut buffers = Vec::with_capacity(sizes.len());
+        for (index, size) in sizes.iter().enumerate() {
+            let bytes =
+                usize::try_from(*size).map_err(|_| CallError::own("make a buffer", "it is too large"))?;
+            let fenced = Fenced { memory: device.allocate(span(bytes))?, bytes };
+            for (zone, (offset, length)) in zones(&fenced).into_iter().enumerate() {
+                device.write(&fenced.memory, offset, &canary(seed, index, zone, length))?;
+            }
+            buffers.push(fenced);
+        }
+        for step in &steps {
+            let StepOrder::Kernel { kernel, shared_bytes, .. } = step else { continue };
+            if *shared_bytes > SHARED_FREE {
+                device.grant_shared(self.function(*kernel)?, *shared_bytes)?;
+            }
+        }
+        (self.buffers, self.steps, self.seed) = (buffers, steps, seed);
+        Ok(())
+    }
+
+    /// Overwrites a buffer.
+    pub(super) fn write(&self, device: &Device, buffer: usize, bytes: &[u8]) -> Result<(), CallError> {
+        let found = self.buffer(buffer)?;
+        if bytes.len() != found.bytes {
+            return Err(CallError::own("write a buffer", "its size differs"));
+        }
+        device.write(&found.memory, GUARD, bytes)
+    }
+
+    /// Fills a buffer.
+    pub(super) fn fill(&self, device: &Device, buffer: usize, byte: u8) -> Result<(), CallError> {
+        let found = self.buffer(buffer)?;
+        device.fill(&found.memory, GUARD, found.bytes, byte)
+    }
+
+    /// Copies a buffer out.
+    pub(super) fn read(&self, device: &Device, buffer: usize) -> Result<Vec<u8>, CallError> {
+        let found = self.buffer(buffer)?;
+        device.read(&found.memory, GUARD, found.bytes)
+    }
+
+    /// Copies ranges of a buffer out, joined.
+    pub(super) fn gather(
+        &self,
+        device: &Device,
+        buffer: usize,
+        ranges: &[(usize, usize)],
+        staging: &Memory,
+    ) -> Result<Vec<u8>, CallError> {
+        let found = self.buffer(buffer)?;
+        let inside = |(offset, length): &(usize, usize)| {
+            offset.checked_add(*length).is_some_and(|end| end <= found.bytes)
+        };
+        if !ranges.iter().all(inside) {
+            return Err(CallError::own("gather from a buffer", "a piece lies outside of it"));
+        }
+        device.gather(&found.memory, GUARD, ranges, staging)
+    }
+
+    /// Puts the whole plan on the stream, between the two events.
+    pub(super) fn enqueue(&self, device: &Device) -> Result<(), CallError> {
+        device.mark(0)?;
+        for step in &self.steps {
+            self.put(device, step)?;
+        }
+        device.mark(1)
+    }
+
+    fn buffer(&self, index: usize) -> Result<&Fenced, CallError> {
+        self.buffers
+            .get(index)
+            .ok_or_else(|| CallError::own("find a buffer", format!("there is no buffer {index}")))
+    }
+
+    fn function(&self, index: usize) -> Result<&Function, CallError> {
+        let found = self.functions.get(index);
+        found.ok_or_else(|| CallError::own("find a kernel", format!("there is no kernel {index}")))
+    }
+
+    fn put(&self, device: &Device, step: &StepOrder) -> Result<(), CallError> {
+        match step {
+            StepOrder::Memset { buffer, byte } => {
+                let found = self.buffer(*buffer)?;
+                device.fill_on_stream(&found.memory, GUARD, found.bytes, *byte)
+            }
+            StepOrder::Kernel { kernel, grid, block, shared_bytes, arguments } => {
+                let function = self.function(*kernel)?;
+                let threads = block.iter().fold(1u32, |product, size| product.saturating_mul(*size));
+                if threads > function.threads {
+                    let name = format!(
+                        "a block of {threads} threads; registers or launch bounds of this kernel allow {}",
+                        function.threads
+                    );
+                    return Err(CallError::own("check the block", name));
+                }
+                let mut values = Vec::with_capacity(arguments.len());
+                for argument in arguments {
+                    values.push(self.value(argument)?);
+                }
+                device.launch(function, *grid, *block, *shared_bytes, &mut values)
+            }
+        }
+    }
+
+    fn value(&self, argument: &ArgumentOrder) -> Result<[u8; 8], CallError> {
+        match argument {
+            ArgumentOrder::Buffer(index) => {
+                let found = self.buffer(*index)?;
+                Ok(found.memory.at(GUARD, found.bytes)?.to_le_bytes())
+            }
+            ArgumentOrder::Scalar(bytes) => {
+                let mut word = [0u8; 8];
+                let place = word.get_mut(..bytes.len());
+                let place =
+                    place.ok_or_else(|| CallError::own("pass a scalar", "it has more than 8 bytes"))?;
+                place.copy_from_slice(bytes);
+                Ok(word)
+            }
+        }
+    }
+
+    /// The first byte of a guard zone that changed.
+    pub(super) fn hit(&self, device: &Device) -> Result<Option<Hit>, CallError> {
+        for (index, fenced) in self.buffers.iter().enumerate() {
+            for (zone, (offset, length)) in zones(fenced).into_iter().enumerate() {
+                let now = device.read(&fenced.memory, offset, length)?;
+                if let Some(at) = first_difference(&now, &canary(self.seed, index, zone, length)) {
+                    let from_start = (offset + at) as i64 - GUARD as i64;
+                    return Ok(Some(Hit { buffer: index, offset: from_start }));
+                }
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Offset and length of the guard zones. The one behind the buffer first: overruns are the more frequent.
+fn zones(fenced: &Fenced) -> [(usize, usize); 2] {
+    let end = GUARD + fenced.bytes;
+    [(end, span(fenced.bytes) - end), (0, GUARD)]
+}
