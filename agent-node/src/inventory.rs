@@ -6,7 +6,7 @@ use crate::backend::cpu::{
 };
 use crate::backend::cuda::CudaBackend;
 use crate::probe::{Host, cpu_device_id, cpu_levels, host_configuration, host_identity};
-use crate::sandbox::{self, Confinement, Level};
+use crate::sandbox::{self, Confinement, Level, Profile};
 use fleet_config::domain::{Architecture, DeviceDescription, DeviceKind, Fact, Facts, field};
 use fleet_config::refusal::Refusal;
 use ledger::entry::predicate::Harness;
@@ -42,17 +42,24 @@ pub struct Wish {
     pub folder: PathBuf,
 }
 
-/// Refuses a machine whose kernel gives no sandbox, unless the operator said otherwise.
+/// Refuses a machine whose kernel gives no sandbox, or not the one that is asked for, unless the operator said
+/// otherwise. Answers with the level of the CPU device.
 pub fn check_sandbox(confinement: Confinement) -> Result<Level, Refusal> {
-    match (confinement, sandbox::probe().missing()) {
-        (Confinement::Required, None) => Ok(Level::Kernel),
-        (Confinement::Required, Some(missing)) => Err(Refusal::new(
-            "node/no-sandbox",
-            "",
-            format!("this kernel cannot confine candidates: {missing}"),
+    let refuse = |missing: String, next: &str| {
+        let cause = format!("this machine cannot confine candidates so: {missing}");
+        Err(Refusal::new("node/no-sandbox", "", cause, next))
+    };
+    let (least, next) = match confinement {
+        Confinement::UnsafeNone => return Ok(Level::None),
+        Confinement::Full => (Level::Full, "do that, or accept level `kernel` with --sandbox best"),
+        Confinement::Required | Confinement::Kernel => (
+            Level::Kernel,
             "use such a kernel, or run only candidates that you trust with --unsafe-no-sandbox; every record shows it",
-        )),
-        (Confinement::UnsafeNone, _) => Ok(Level::None),
+        ),
+    };
+    match sandbox::probe().missing(least) {
+        Some(missing) => refuse(missing, next),
+        None => Ok(confinement.level_of(Profile::CpuWorker)),
     }
 }
 
@@ -93,6 +100,9 @@ pub fn cpu_offers(wish: &Wish) -> Result<Vec<Offer>, Refusal> {
 
 /// The CUDA devices of this machine; without one, the reason. Never an error: a machine without a GPU is a good node.
 pub fn cuda_offers(wish: &Wish) -> (Vec<Offer>, Option<String>) {
+    if wish.confinement == Confinement::Full {
+        return (Vec::new(), Some("GPUs run at sandbox level `kernel`, and `full` is asked for".to_owned()));
+    }
     let backend = Arc::new(CudaBackend::discover(&wish.cache, wish.confinement));
     if let Some(reason) = backend.absence() {
         return (Vec::new(), Some(reason.to_owned()));
@@ -102,17 +112,18 @@ pub fn cuda_offers(wish: &Wish) -> (Vec<Offer>, Option<String>) {
         return (Vec::new(), Some(reason.to_string()));
     }
     let offer = |mut description: DeviceDescription| {
-        set_node_facts(&mut description.configuration, wish);
+        set_node_facts(&mut description.configuration, wish, Profile::CudaWorker);
         Offer { backend: backend.clone(), description }
     };
     (backend.devices().into_iter().map(offer).collect(), None)
 }
 
 /// What every device of this node has in common.
-fn set_node_facts(facts: &mut Facts, wish: &Wish) {
+fn set_node_facts(facts: &mut Facts, wish: &Wish, runs_in: Profile) {
     let text = |text: &str| Fact::Text(text.to_owned());
     let mut set = |name: &str, fact: Fact| facts.insert(name.to_owned(), fact);
-    set(field::SANDBOX, text(wish.confinement.level().as_str()));
+    set(field::SANDBOX, text(wish.confinement.level_of(runs_in).as_str()));
+    set(field::SANDBOX_LAYERS, text(&sandbox::probe().layers(wish.confinement, runs_in)));
     set(field::HARNESS, text(&wish.harness.version));
     set(field::HARNESS_COMMIT, text(&wish.harness.commit));
     set(field::HARNESS_DIRTY, Fact::Flag(wish.harness.dirty));
@@ -167,7 +178,7 @@ fn configuration(wish: &Wish, level: &Architecture, toolchain: &Toolchain) -> Fa
     set(field::COMPILER, text(&toolchain.version));
     // The policy's own flags are in the comparability class through the policy.
     set(field::COMPILER_FLAGS, text(&format!("for {}, and those of the policy", level.name())));
-    set_node_facts(&mut facts, wish);
+    set_node_facts(&mut facts, wish, Profile::CpuWorker);
     facts
 }
 

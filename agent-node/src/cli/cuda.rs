@@ -67,7 +67,7 @@ struct Sandbox {
 
 impl Sandbox {
     fn confinement(&self) -> Confinement {
-        if self.unsafe_no_sandbox { Confinement::UnsafeNone } else { Confinement::Required }
+        if self.unsafe_no_sandbox { Confinement::UnsafeNone } else { Confinement::Kernel }
     }
 }
 

@@ -1,11 +1,11 @@
 //! `muster-node doctor`: what this machine has and lacks, and what to do about it.
 
-use super::settings::{confinement, passing_wish};
+use super::settings::{device_confinement, passing_wish};
 use super::{DoctorArguments, UNFIT};
 use agent_node::backend::conformance::{self, Bed, Finding, Verdict};
 use agent_node::inventory::{Offer, cpu_offers};
 use agent_node::probe::cpu_levels;
-use agent_node::sandbox::{self, Confinement, Layer};
+use agent_node::sandbox::{self, Confinement, Layer, Level};
 use agent_node::scratch::Scratch;
 use fleet_config::domain::{Fact, field};
 use serde::Serialize;
@@ -37,7 +37,7 @@ struct Report {
 }
 
 pub(crate) fn doctor(arguments: &DoctorArguments) -> anyhow::Result<ExitCode> {
-    let confinement = confinement(arguments.devices.unsafe_no_sandbox);
+    let confinement = device_confinement(&arguments.devices)?;
     let mut report = Report { checks: sandbox_checks(confinement) };
     let levels: Vec<String> = cpu_levels().iter().map(ToString::to_string).collect();
     report.put("CPU levels", State::Ok, levels.join(", "), "");
@@ -72,24 +72,44 @@ impl Report {
         let (name, detail, next) = (name.to_owned(), detail.into(), next.to_owned());
         self.checks.push(Check { name, state, detail, next });
     }
+    fn put_layer(&mut self, name: &str, layer: &Layer, if_absent: State) {
+        match layer {
+            Layer::Present(version) => self.put(name, State::Ok, version.as_str(), ""),
+            Layer::Absent { cause, next } => self.put(name, if_absent, cause.as_str(), next),
+        }
+    }
 }
 
+/// Each layer with what it takes; the level that they add up to comes first.
 fn sandbox_checks(confinement: Confinement) -> Vec<Check> {
     let found = sandbox::probe();
     let mut report = Report { checks: Vec::new() };
-    for (name, layer) in [("Landlock", found.landlock), ("seccomp", found.seccomp)] {
-        match (layer, confinement) {
-            (Layer::Present(version), _) => report.put(name, State::Ok, version, ""),
-            (Layer::Absent { cause, next }, Confinement::Required) => {
-                report.put(name, State::Lacking, cause, &next);
-            }
-            (Layer::Absent { cause, next }, Confinement::UnsafeNone) => {
-                report.put(name, State::Weak, cause, &next);
-            }
+    let (level, state, next) = match (found.level(), confinement) {
+        (_, Confinement::UnsafeNone) => (Level::None, State::Weak, "leave --unsafe-no-sandbox out"),
+        (Level::None, _) => (Level::None, State::Lacking, "see Landlock and seccomp"),
+        (Level::Kernel, Confinement::Full) => (Level::Kernel, State::Lacking, "see the namespaces"),
+        (Level::Kernel, Confinement::Required) => {
+            (Level::Kernel, State::Weak, "see the namespaces; results are recorded as `kernel`")
         }
+        (_, Confinement::Kernel) => (Level::Kernel, State::Ok, ""),
+        (Level::Full, Confinement::Required | Confinement::Full) => (Level::Full, State::Ok, ""),
+    };
+    report.put("sandbox level", state, level.as_str(), next);
+    let needs = |least: Level| match confinement {
+        Confinement::UnsafeNone => State::Weak,
+        Confinement::Full => State::Lacking,
+        Confinement::Required | Confinement::Kernel if least == Level::Kernel => State::Lacking,
+        Confinement::Required | Confinement::Kernel => State::Weak,
+    };
+    let base = [("Landlock", &found.landlock), ("seccomp", &found.seccomp)];
+    let above = found.isolation.iter().map(|(name, layer)| (name.as_str(), layer));
+    let base = base.into_iter().map(|(name, layer)| (name, layer, Level::Kernel));
+    for (name, layer, least) in base.chain(above.map(|(name, layer)| (name, layer, Level::Full))) {
+        report.put_layer(name, layer, needs(least));
     }
-    for weakness in found.weaknesses {
-        report.put("sandbox", State::Weak, weakness, "");
+    report.put_layer("control group", &found.cgroup, State::Weak);
+    for weakness in &found.weaknesses {
+        report.put("sandbox", State::Weak, weakness.as_str(), "");
     }
     report.checks
 }

@@ -14,6 +14,7 @@ pub(crate) use doctor::doctor;
 pub(crate) use run::run;
 
 use clap::{Args, Parser, Subcommand};
+use fleet_config::config::SandboxWish;
 use fleet_config::domain::Architecture;
 use fleet_config::refusal::Refusal;
 use std::path::PathBuf;
@@ -111,6 +112,9 @@ pub(crate) struct DeviceArguments {
     /// The C++ compiler. Default: g++, else clang++, from the usual folders.
     #[arg(long, value_name = "PATH")]
     pub(crate) compiler: Option<PathBuf>,
+    /// Sandbox level: best (what this machine gives, kernel at least), full (or refuse to start; no GPUs), kernel.
+    #[arg(long, env = "MUSTER_NODE_SANDBOX", value_name = "LEVEL")]
+    pub(crate) sandbox: Option<SandboxWish>,
     /// Run candidates without Landlock and seccomp. For candidates that you trust; every record shows it.
     #[arg(long)]
     pub(crate) unsafe_no_sandbox: bool,

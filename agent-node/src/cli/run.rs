@@ -9,7 +9,7 @@ use agent_node::job::runner::Runner;
 use agent_node::job::service::JobService;
 use agent_node::machine_lock::MachineLock;
 use agent_node::measure::clock::SystemClock;
-use agent_node::sandbox::Level;
+use agent_node::sandbox::{self, Layer, Level};
 use agent_node::session::{Session, SessionEnd, SessionOptions};
 use agent_node::state::State;
 use anyhow::Context as _;
@@ -37,7 +37,10 @@ const RUNTIME_THREADS: usize = 2;
 pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
     let settings = settings(arguments)?;
     start_logging(&settings.log)?;
-    if inventory::check_sandbox(confinement(settings.unsafe_no_sandbox))? == Level::None {
+    // Before anything is started, and before the sandbox is asked for.
+    report_groups(&sandbox::adopt_cgroup());
+    let level = inventory::check_sandbox(confinement(&settings)?)?;
+    if level == Level::None {
         tracing::warn!("candidates run without a sandbox; every record of this node says so");
     }
     let state = State::admit(&state_folder(&settings)?)?;
@@ -63,7 +66,7 @@ async fn work(settings: NodeSettings, state: State, invite: Option<Invite>) -> a
     // The session holds the folder's lock now: what lies in the job folder is of a dead node.
     state.clear_jobs()?;
     let key = session.identity().signing();
-    let confinement = confinement(settings.unsafe_no_sandbox);
+    let confinement = confinement(&settings)?;
     let wish = Wish {
         levels: levels(&settings)?,
         compiler: (!settings.compiler.is_empty()).then(|| PathBuf::from(&settings.compiler)),
@@ -88,12 +91,7 @@ async fn work(settings: NodeSettings, state: State, invite: Option<Invite>) -> a
         tracing::info!(device = %device.id, architecture = %device.architecture, "device on offer");
     }
     let devices = offers.iter().map(|offer| offer.description.clone()).collect();
-    let node = Node {
-        key: SecretKey::from_seed(&key.seed()),
-        harness,
-        sandbox: confinement.level().as_str().to_owned(),
-        confinement,
-    };
+    let node = Node { key: SecretKey::from_seed(&key.seed()), harness, confinement };
     let lock = Box::new(MachineLock::of_this_machine());
     let runner = Runner::new(offers, node, lock, Box::new(SystemClock), state.jobs());
     let service = JobService::new(runner, session.fetcher());
@@ -102,6 +100,13 @@ async fn work(settings: NodeSettings, state: State, invite: Option<Invite>) -> a
     match session.run(Arc::new(service), devices, stop).await {
         SessionEnd::Stopped => Ok(ExitCode::SUCCESS),
         SessionEnd::Refused(refusal) => Err(refusal.into()),
+    }
+}
+
+fn report_groups(groups: &Layer) {
+    match groups {
+        Layer::Present(what) => tracing::info!(controllers = what, "children get control groups"),
+        Layer::Absent { cause, next } => tracing::info!(cause, next, "children get no control groups"),
     }
 }
 

@@ -6,7 +6,7 @@ use agent_node::inventory::{self, Wish};
 use agent_node::sandbox::Confinement;
 use agent_node::session::HELD_MAX;
 use anyhow::Context as _;
-use fleet_config::config::{NodeSettings, load};
+use fleet_config::config::{NodeSettings, SandboxWish, load};
 use fleet_config::domain::Architecture;
 use fleet_config::refusal::Refusal;
 use std::path::{Path, PathBuf};
@@ -40,6 +40,9 @@ pub(super) fn settings(arguments: &RunArguments) -> Result<NodeSettings, Refusal
         settings.devices.levels = arguments.devices.levels.iter().map(ToString::to_string).collect();
     }
     settings.unsafe_no_sandbox |= arguments.devices.unsafe_no_sandbox;
+    if let Some(wish) = arguments.devices.sandbox {
+        settings.sandbox = wish;
+    }
     check_obeyed(&settings)?;
     if settings.name.is_empty() {
         settings.name = host_name();
@@ -96,14 +99,38 @@ pub(super) fn levels(settings: &NodeSettings) -> Result<Vec<Architecture>, Refus
     settings.devices.levels.iter().map(parse).collect()
 }
 
-/// The confinement that the flag asks for.
-pub(super) fn confinement(unsafe_no_sandbox: bool) -> Confinement {
-    if unsafe_no_sandbox { Confinement::UnsafeNone } else { Confinement::Required }
+/// The confinement that the settings ask for.
+pub(super) fn confinement(settings: &NodeSettings) -> Result<Confinement, Refusal> {
+    let (wish, is_unsafe) = (settings.sandbox, settings.unsafe_no_sandbox);
+    confinement_of(wish, is_unsafe).ok_or_else(|| {
+        let cause = "level `full` and no sandbox are both asked for";
+        Refusal::new("node/sandbox-wish", "unsafe_no_sandbox", cause, "ask for one of them")
+    })
+}
+
+/// The confinement that a command without settings is asked for.
+pub(super) fn device_confinement(arguments: &DeviceArguments) -> Result<Confinement, Refusal> {
+    let settings = NodeSettings {
+        sandbox: arguments.sandbox.unwrap_or_default(),
+        unsafe_no_sandbox: arguments.unsafe_no_sandbox,
+        ..NodeSettings::default()
+    };
+    confinement(&settings)
+}
+
+fn confinement_of(wish: SandboxWish, is_unsafe: bool) -> Option<Confinement> {
+    match (wish, is_unsafe) {
+        (SandboxWish::Full, true) => None,
+        (SandboxWish::Best | SandboxWish::Kernel, true) => Some(Confinement::UnsafeNone),
+        (SandboxWish::Best, false) => Some(Confinement::Required),
+        (SandboxWish::Full, false) => Some(Confinement::Full),
+        (SandboxWish::Kernel, false) => Some(Confinement::Kernel),
+    }
 }
 
 /// What a command without a state folder wishes for; the key that names its devices is nobody's.
 pub(super) fn passing_wish(arguments: &DeviceArguments, folder: &Path) -> anyhow::Result<Wish> {
-    let confinement = confinement(arguments.unsafe_no_sandbox);
+    let confinement = device_confinement(arguments)?;
     inventory::check_sandbox(confinement)?;
     Ok(Wish {
         levels: arguments.levels.clone(),

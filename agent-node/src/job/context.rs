@@ -103,8 +103,6 @@ pub trait Machine: Send + Sync {
 pub struct Node {
     pub key: SecretKey,
     pub harness: Harness,
-    /// Word of the sandbox level that candidates run in.
-    pub sandbox: String,
     pub confinement: Confinement,
 }
 

@@ -74,7 +74,6 @@ pub fn rehearse_task(
     let node = Node {
         key: SecretKey::from_seed(&Zeroizing::new([0; 32])),
         harness: wish.harness.clone(),
-        sandbox: wish.confinement.level().as_str().to_owned(),
         confinement: wish.confinement,
     };
     let context = Context {

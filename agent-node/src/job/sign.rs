@@ -111,7 +111,7 @@ pub(super) fn sign(
         seeds: assignment.seeds.clone(),
         generator: generator::VERSION,
         harness: context.node.harness.clone(),
-        sandbox: context.node.sandbox.clone(),
+        sandbox: context.node.confinement.level_for(context.device.kind).to_string(),
         timings: if is_ok { findings.timings } else { Vec::new() },
         stage_times: stage_times(assignment.queued, findings.times),
         build: findings.artefact.map(|artefact| build(artefact, &mut blobs)),
@@ -153,7 +153,8 @@ fn environment(context: &Context<'_>) -> Environment {
     let text = |text: &str| Fact::Text(text.to_owned());
     let mut set = |name: &str, fact: Fact| configuration.insert(name.to_owned(), fact);
     let harness = &context.node.harness;
-    set(field::SANDBOX, text(&context.node.sandbox));
+    let sandbox = context.node.confinement.level_for(context.device.kind);
+    set(field::SANDBOX, text(sandbox.as_str()));
     set(field::HARNESS, text(&harness.version));
     set(field::HARNESS_COMMIT, text(&harness.commit));
     set(field::HARNESS_DIRTY, Fact::Flag(harness.dirty));

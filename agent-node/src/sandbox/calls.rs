@@ -25,7 +25,9 @@ pub(super) fn fence(profile: Profile) -> Result<BpfProgram, Error> {
     refuse_new_namespaces(&mut rules)?;
     rules.insert(libc::SYS_prlimit64, vec![rule(&[(0, Ne, 0)])?]); // limits of others
     match profile {
-        Profile::Compiler | Profile::Harness | Profile::Worker => rules.extend(listed(FENCE_BUT_GPU)),
+        Profile::Compiler | Profile::Harness | Profile::CpuWorker | Profile::Worker => {
+            rules.extend(listed(FENCE_BUT_GPU));
+        }
         Profile::CudaWorker => allow_local_listening(&mut rules)?,
     }
     // From ABI 6 on Landlock keeps signals inside; before, a child may not send any.
@@ -54,6 +56,12 @@ pub(super) fn worker() -> Result<BpfProgram, Error> {
         [libc::F_GETFD, libc::F_SETFD, libc::F_GETFL, libc::F_SETFL, libc::F_DUPFD, libc::F_DUPFD_CLOEXEC]
     {
         when(libc::SYS_fcntl, rule(&[(1, Eq, u64::from(command.unsigned_abs()))])?); // no F_SETOWN: it sends signals
+    }
+    // Memory of no file that is shared is bounded by no limit of this process.
+    let (shared, nameless) = (libc::MAP_SHARED.unsigned_abs(), libc::MAP_ANONYMOUS.unsigned_abs());
+    let grows = u64::from(libc::MAP_GROWSDOWN.unsigned_abs()); // a stack, which counts as no data
+    for flag in [u64::from(shared), u64::from(nameless)] {
+        when(libc::SYS_mmap, rule(&[(3, MaskedEq(flag | grows), 0)])?);
     }
     when(libc::SYS_ioctl, rule(&[(1, Eq, libc::TCGETS)])?); // isatty()
     when(libc::SYS_sendto, rule(&[(4, Eq, 0), (4, HighEq, 0)])?); // on a passed socket, to no other address
@@ -241,7 +249,7 @@ const NEW_PROGRAMS: &[i64] = &[libc::SYS_execve, libc::SYS_execveat];
 #[rustfmt::skip]
 const WORKER_ALLOWED: &[i64] = &[
     // Memory.
-    libc::SYS_mmap, libc::SYS_munmap, libc::SYS_mprotect, libc::SYS_mremap, libc::SYS_madvise, libc::SYS_brk,
+    libc::SYS_munmap, libc::SYS_mprotect, libc::SYS_mremap, libc::SYS_madvise, libc::SYS_brk,
     libc::SYS_mincore, libc::SYS_msync, libc::SYS_mlock, libc::SYS_munlock,
     // Threads that exist already.
     libc::SYS_futex, libc::SYS_set_robust_list, libc::SYS_get_robust_list, libc::SYS_rseq, libc::SYS_membarrier,

@@ -1,5 +1,7 @@
 //! A running child, and how it ended.
 
+use super::cgroup::Group;
+use super::family::Family;
 use super::request::Level;
 use crate::clock;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -21,6 +23,9 @@ const ASK_EVERY: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub struct Child {
     id: Pid,
+    /// At level `full`, the process whose end is that of all others.
+    first: Option<Pid>,
+    group: Option<Group>,
     /// Becomes readable when the child has ended; absent on kernels before 5.3.
     descriptor: Option<OwnedFd>,
     output: OwnedFd,
@@ -38,6 +43,8 @@ pub enum ExitHow {
     Signal(i32),
     /// It was killed because its time was over.
     Deadline,
+    /// It was killed because all of it together used more memory than it may. Told only where there are control groups.
+    MemoryLimit,
 }
 
 /// Standard output and errors in the order in which they were written.
@@ -83,11 +90,31 @@ pub struct WaitError {
 }
 
 impl Child {
-    pub(super) fn new(id: u32, output: OwnedFd, output_max: usize, level: Level) -> Self {
+    pub(super) fn new(
+        id: u32,
+        output: OwnedFd,
+        output_max: usize,
+        level: Level,
+        group: Option<Group>,
+    ) -> Self {
         let id =
             i32::try_from(id).ok().and_then(Pid::from_raw).expect("invariant: the kernel gives positive ids");
         let descriptor = pidfd_open(id, PidfdFlags::empty()).ok();
-        Self { id, descriptor, output, output_max, level, exit: None }
+        Self { id, first: None, group, descriptor, output, output_max, level, exit: None }
+    }
+
+    /// Goes on as the processes that the launcher made, which are this process's own children, and takes the launcher's
+    /// end, which comes by itself.
+    pub(super) fn succeed(&mut self, family: Family) -> Result<(), WaitError> {
+        let (first, program) = (Pid::from_raw(family.first), Pid::from_raw(family.program));
+        let (Some(first), Some(program)) = (first, program) else {
+            return Err(self.failed(io::Error::other("the launcher told ids that no process has")));
+        };
+        self.collect(self.id)?;
+        self.first = Some(first);
+        self.id = program;
+        self.descriptor = pidfd_open(program, PidfdFlags::empty()).ok();
+        Ok(())
     }
 
     /// The process id, which is also the id of its group and session.
@@ -190,7 +217,8 @@ impl Child {
     }
 
     /// Kills what is left of the group and takes the child's end from the kernel. The group is killed before the child
-    /// is reaped: until then its number cannot belong to anybody else.
+    /// is reaped: until then its number cannot belong to anybody else. At level `full` the first process is waited for
+    /// last; the kernel lets it end only when all others of its namespace are gone.
     fn reap(&mut self, how: Option<ExitHow>) -> Result<Exit, WaitError> {
         if let Some(exit) = &self.exit {
             return Ok(exit.clone());
@@ -198,11 +226,21 @@ impl Child {
         // A launcher that has no session yet is no group leader; it is killed by its own number.
         let _ = kill_process(self.id, Signal::KILL);
         let _ = kill_process_group(self.id, Signal::KILL);
+        self.group.iter().for_each(Group::kill);
         self.ended(0)?;
         // Its children may have made more between the two kills and now.
         let _ = kill_process_group(self.id, Signal::KILL);
-        let (status, usage) = self.collect()?;
-        let ended = if libc::WIFSIGNALED(status) {
+        if let Some(first) = self.first {
+            let _ = kill_process(first, Signal::KILL);
+        }
+        let (status, usage) = self.collect(self.id)?;
+        if let Some(first) = self.first.take() {
+            self.collect(first)?;
+        }
+        let ran_out = self.group.as_ref().is_some_and(Group::ran_out_of_memory);
+        let ended = if ran_out && libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGKILL {
+            ExitHow::MemoryLimit
+        } else if libc::WIFSIGNALED(status) {
             ExitHow::Signal(libc::WTERMSIG(status))
         } else {
             ExitHow::Code(libc::WEXITSTATUS(status))
@@ -217,14 +255,14 @@ impl Child {
         Ok(exit)
     }
 
-    fn collect(&self) -> Result<(i32, libc::rusage), WaitError> {
+    /// Takes the end of one process of the child.
+    fn collect(&self, of: Pid) -> Result<(i32, libc::rusage), WaitError> {
         loop {
             let mut status = 0;
             let mut usage = MaybeUninit::<libc::rusage>::zeroed();
             // SAFETY: both point to writable memory of the right types for the whole call.
-            let id = unsafe {
-                libc::wait4(self.id.as_raw_nonzero().get(), &raw mut status, 0, usage.as_mut_ptr())
-            };
+            let id =
+                unsafe { libc::wait4(of.as_raw_nonzero().get(), &raw mut status, 0, usage.as_mut_ptr()) };
             if id > 0 {
                 // SAFETY: zeroed before, and zero is a valid value of every field.
                 return Ok((status, unsafe { usage.assume_init() }));

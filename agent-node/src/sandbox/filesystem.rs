@@ -1,8 +1,9 @@
 //! The Landlock ruleset of a child: which files it may read, write, execute and control.
 
 use super::handover::Order;
-use super::request::Profile;
+use super::request::{Level, Profile};
 use super::toolchain::{LOADERS, RUNTIME};
+use super::view::may_use_tmp;
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, PathBeneath, PathFd, PathFdError, Ruleset, RulesetAttr,
     RulesetCreatedAttr, RulesetError, RulesetStatus, Scope, path_beneath_rules,
@@ -34,6 +35,14 @@ fn writable() -> BitFlags<AccessFs> {
         | AccessFs::RemoveDir
 }
 
+/// Host code of a candidate writes nowhere: files are counted by no limit, only their sizes are.
+fn own_folder(profile: Profile) -> BitFlags<AccessFs> {
+    match profile {
+        Profile::Compiler | Profile::Harness | Profile::Worker | Profile::CudaWorker => writable(),
+        Profile::CpuWorker => AccessFs::ReadFile | AccessFs::ReadDir,
+    }
+}
+
 /// Restricts this process, for good. Also denies TCP (ABI 4), abstract Unix sockets and signals to outside (ABI 6).
 pub(super) fn restrict(order: &Order) -> Result<(), FilesystemError> {
     let read = AccessFs::ReadFile | AccessFs::ReadDir;
@@ -44,14 +53,17 @@ pub(super) fn restrict(order: &Order) -> Result<(), FilesystemError> {
         .handle_access(AccessNet::from_all(NEWEST))?
         .scope(Scope::from_all(NEWEST))?
         .create()?
-        .add_rule(PathBeneath::new(PathFd::new(&order.folder)?, writable()))?
+        .add_rule(PathBeneath::new(PathFd::new(&order.folder)?, own_folder(order.profile)))?
         .add_rule(PathBeneath::new(PathFd::new("/dev/null")?, AccessFs::ReadFile | AccessFs::WriteFile))?
         .add_rules(path_beneath_rules(&order.readable, read))?
         .add_rules(path_beneath_rules(&order.executable, execute))?
         .add_rules(path_beneath_rules(&order.devices, device))?;
+    if order.level == Level::Full && may_use_tmp(order.profile) {
+        ruleset = ruleset.add_rule(PathBeneath::new(PathFd::new("/tmp")?, writable()))?;
+    }
     ruleset = match order.profile {
         Profile::Compiler | Profile::Harness => ruleset,
-        Profile::Worker | Profile::CudaWorker => ruleset
+        Profile::CpuWorker | Profile::Worker | Profile::CudaWorker => ruleset
             .add_rule(PathBeneath::new(PathFd::new(&order.program)?, AccessFs::ReadFile | AccessFs::Execute))?
             .add_rules(path_beneath_rules(LOADERS, execute))?
             .add_rules(path_beneath_rules(RUNTIME, read))?,

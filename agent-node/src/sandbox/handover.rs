@@ -1,10 +1,12 @@
 //! How an order and its descriptors travel from the node to the launcher, and how a failure travels back.
 //!
 //! One Unix stream socket, the launcher's standard input. To the launcher: the order as JSON, the descriptors with its
-//! first byte, then end of stream. Back: one byte once everything is applied, then end of stream when the program has
-//! started (the socket closes on exec); where a step fails, one [`Failure`] as JSON. Both ends are the same binary, so the format needs no version.
+//! first byte, then end of stream. Back: at level `full` the ids of the child's processes; one byte once everything is
+//! applied, then end of stream when the program has started (the socket closes on exec); where a step fails, one
+//! [`Failure`] as JSON. Both ends are the same binary, so the format needs no version.
 
-use super::request::{Confinement, Profile, ResourceLimits};
+use super::family::Family;
+use super::request::{Level, Profile, ResourceLimits};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, recvmsg, sendmsg,
@@ -27,6 +29,28 @@ const FAILURE_MAX: u64 = 64 << 10;
 /// Sent when the launcher is about to exec; no failure begins with it.
 const CONFINED: u8 = b'+';
 
+/// Sent before two ids of four bytes each, little-endian.
+const FAMILY: u8 = b'F';
+
+/// What a launcher is started for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Errand {
+    /// To become the program.
+    Program,
+    /// To see whether the kernel lets it build level `full`, and end.
+    Trial,
+}
+
+/// What a launcher has told.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Told {
+    /// The processes in the new namespaces.
+    pub(super) family: Option<Family>,
+    /// Why nothing was started.
+    pub(super) failure: Option<Failure>,
+}
+
 /// What the launcher is to do. Paths are `OsString`, since JSON's `PathBuf` must be UTF-8.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -42,7 +66,8 @@ pub(super) struct Order {
     pub(super) numbers: Vec<i32>,
     pub(super) profile: Profile,
     pub(super) limits: ResourceLimits,
-    pub(super) confinement: Confinement,
+    pub(super) level: Level,
+    pub(super) errand: Errand,
     /// The node's process id: a launcher with another parent has been orphaned and must not start anything.
     pub(super) parent: u32,
 }
@@ -106,15 +131,37 @@ pub(super) fn send_confined(socket: &mut UnixStream) -> io::Result<()> {
     socket.write_all(&[CONFINED])
 }
 
-/// Waits until the program has started (`None`) or the launcher has said why not. A launcher that ends without a word
-/// has started nothing.
-pub(super) fn receive_failure(socket: &mut UnixStream) -> io::Result<Option<Failure>> {
+/// Tells the node which processes the child consists of.
+pub(super) fn send_family(socket: &mut UnixStream, family: Family) -> io::Result<()> {
+    let mut bytes = vec![FAMILY];
+    bytes.extend(family.first.to_le_bytes());
+    bytes.extend(family.program.to_le_bytes());
+    socket.write_all(&bytes)
+}
+
+/// Waits until the program has started or the launcher has said why not. A launcher that ends without a word has
+/// started nothing.
+pub(super) fn receive_told(socket: &mut UnixStream) -> io::Result<Told> {
     let mut bytes = Vec::new();
     socket.take(FAILURE_MAX).read_to_end(&mut bytes)?;
-    match bytes.as_slice() {
-        [] => Err(io::Error::other("it ended without a word; is it `muster-node`?")),
-        [CONFINED] => Ok(None),
-        [CONFINED, failure @ ..] => Ok(Some(serde_json::from_slice(failure)?)),
-        failure => Ok(Some(serde_json::from_slice(failure)?)),
-    }
+    let mut told = Told::default();
+    let rest = match bytes.as_slice() {
+        [FAMILY, a, b, c, d, e, f, g, h, rest @ ..] => {
+            let (first, program) =
+                (i32::from_le_bytes([*a, *b, *c, *d]), i32::from_le_bytes([*e, *f, *g, *h]));
+            told.family = Some(Family { first, program });
+            rest
+        }
+        rest => rest,
+    };
+    told.failure = match (rest, told.family) {
+        ([], None) => return Err(io::Error::other("it ended without a word; is it `muster-node`?")),
+        ([], Some(_)) => {
+            let cause = "it ended without a word".to_owned();
+            Some(Failure { stage: "program".to_owned(), cause })
+        }
+        ([CONFINED], _) => None,
+        ([CONFINED, failure @ ..] | failure, _) => Some(serde_json::from_slice(failure)?),
+    };
+    Ok(told)
 }

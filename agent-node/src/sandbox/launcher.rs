@@ -1,10 +1,13 @@
 //! The launcher: a fresh process of our own binary that confines itself and becomes the program it was told to run.
 
 use super::calls;
+use super::family::{Member, found};
 use super::filesystem;
-use super::handover::{Failure, Order, receive_order, send_confined, send_failure};
+use super::handover::{Errand, Failure, Order, receive_order, send_confined, send_failure, send_family};
 use super::limits;
-use super::request::Confinement;
+use super::mounts;
+use super::namespaces::{self, Isolation};
+use super::request::Level;
 use rustix::fs::Mode;
 use rustix::io::fcntl_dupfd_cloexec;
 use std::fmt::Display;
@@ -42,29 +45,54 @@ fn failed(stage: &str, cause: impl Display) -> Failure {
 
 /// Confines this process and executes the program; returns only if that fails.
 fn start(order: Order, passed: Vec<OwnedFd>, socket: &mut UnixStream) -> Failure {
-    if let Err(failure) = confine(&order, passed) {
+    if let Err(failure) = prepare(&order, socket).and_then(|()| confine(&order, passed)) {
         return failure;
     }
-    match send_confined(socket) {
-        Ok(()) => failed("exec", format!("{}: {}", Path::new(&order.program).display(), execute(&order))),
-        Err(error) => failed("answer", error),
+    match (send_confined(socket), order.errand) {
+        (Ok(()), Errand::Program) => {
+            failed("exec", format!("{}: {}", Path::new(&order.program).display(), execute(&order)))
+        }
+        (Ok(()), Errand::Trial) => std::process::exit(0),
+        (Err(error), _) => failed("answer", error),
+    }
+}
+
+/// Ties this process to the node's life and, at level `full`, goes on as the program's process in new namespaces. The
+/// launcher itself ends here then.
+fn prepare(order: &Order, socket: &mut UnixStream) -> Result<(), Failure> {
+    die_with_parent(order.parent)?;
+    // When memory runs out the kernel should take the child and not the node; a kernel without the file loses nothing.
+    let _ = fs::write("/proc/self/oom_score_adj", "900");
+    if order.level < Level::Full {
+        return Ok(());
+    }
+    namespaces::enter().map_err(|e| failed(e.layer.as_str(), e))?;
+    match found().map_err(|e| failed(Isolation::Process.as_str(), e))? {
+        Member::Program => Ok(()),
+        Member::Launcher(family, waiting) => {
+            let told = send_family(socket, family).and_then(|()| waiting.release());
+            // Nobody may be left to hear of a failure: the two that wait end by themselves.
+            std::process::exit(if told.is_ok() { 0 } else { i32::from(NOT_STARTED) })
+        }
     }
 }
 
 fn confine(order: &Order, passed: Vec<OwnedFd>) -> Result<(), Failure> {
     rustix::process::setsid().map_err(|e| failed("session", e))?;
-    die_with_parent(order.parent)?;
     place_descriptors(order, passed)?;
     rustix::process::umask(Mode::from_raw_mode(0o077));
     rustix::process::chdir(Path::new(&order.folder)).map_err(|e| failed("folder", e))?;
-    // When memory runs out the kernel should take the child and not the node; a kernel without the file loses nothing.
-    let _ = fs::write("/proc/self/oom_score_adj", "900");
-    limits::apply(&order.limits).map_err(|e| failed("limits", e))?;
+    if order.level == Level::Full {
+        mounts::enter(order).map_err(|e| failed(e.layer.as_str(), e))?;
+        // The same folder in the new root.
+        rustix::process::chdir(Path::new(&order.folder)).map_err(|e| failed("folder", e))?;
+    }
+    limits::apply(order.profile, &order.limits).map_err(|e| failed("limits", e))?;
     rustix::thread::set_no_new_privs(true).map_err(|e| failed("no_new_privs", e))?;
     limits::drop_capabilities().map_err(|e| failed("capabilities", e))?;
-    match order.confinement {
-        Confinement::UnsafeNone => Ok(()),
-        Confinement::Required => {
+    match (order.errand, order.level) {
+        (Errand::Trial, _) | (Errand::Program, Level::None) => Ok(()),
+        (Errand::Program, Level::Kernel | Level::Full) => {
             let program = calls::fence(order.profile).map_err(|e| failed("seccomp", e))?;
             filesystem::restrict(order).map_err(|e| failed("landlock", e))?;
             calls::install(&program).map_err(|e| failed("seccomp", e))

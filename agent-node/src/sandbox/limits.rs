@@ -1,6 +1,6 @@
 //! Resource limits, capabilities and descriptors of a child, applied by the launcher to itself.
 
-use super::request::ResourceLimits;
+use super::request::{Profile, ResourceLimits};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, clear_ambient_capability_set, remove_capability_from_bounding_set,
@@ -14,7 +14,7 @@ const STACK_SOFT: u64 = 8 << 20;
 const STACK_HARD: u64 = 64 << 20;
 
 /// Applies the limits; each is lowered to the hard limit that already holds.
-pub(super) fn apply(limits: &ResourceLimits) -> io::Result<()> {
+pub(super) fn apply(profile: Profile, limits: &ResourceLimits) -> io::Result<()> {
     let file_size = limits.file_size.max(limits.output_max as u64);
     lower(Resource::Cpu, limits.cpu_seconds, limits.cpu_seconds.saturating_add(1))?;
     lower(Resource::Fsize, file_size, file_size)?;
@@ -28,7 +28,9 @@ pub(super) fn apply(limits: &ResourceLimits) -> io::Result<()> {
         lower(Resource::Nproc, processes, processes)?;
     }
     if let Some(memory) = limits.memory {
-        lower(Resource::As, memory, memory)?;
+        // Guards reserve address space without using memory; what is written privately is counted apart.
+        let what = if profile == Profile::CpuWorker { Resource::Data } else { Resource::As };
+        lower(what, memory, memory)?;
     }
     Ok(())
 }

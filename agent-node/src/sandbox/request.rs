@@ -2,55 +2,22 @@
 
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
-use std::fmt;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
-/// How closely a child was confined: recorded with every result, and a filter of queries. `full` adds namespaces and
-/// is not built yet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Level {
-    /// Neither Landlock nor seccomp, because the operator said so.
-    None,
-    /// Landlock and seccomp.
-    Kernel,
-}
+pub use fleet_config::domain::SandboxLevel as Level;
 
-impl Level {
-    /// The word that records carry.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Kernel => "kernel",
-        }
-    }
-}
-
-impl fmt::Display for Level {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// Whether a child may run unconfined.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+/// How closely children are to be confined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Confinement {
-    /// Level `kernel`, or no child at all.
+    /// The best level that this machine gives, `kernel` at least, or no child at all.
     Required,
+    /// Level `full`, or no child at all. What drives a GPU runs at `kernel` nevertheless.
+    Full,
+    /// Level `kernel`, or no child at all.
+    Kernel,
     /// Level `none`: only from `--unsafe-no-sandbox`. Limits, session, descriptors and environment are still set.
     UnsafeNone,
-}
-
-impl Confinement {
-    /// The level that children get under it.
-    pub fn level(self) -> Level {
-        match self {
-            Self::Required => Level::Kernel,
-            Self::UnsafeNone => Level::None,
-        }
-    }
 }
 
 /// What kind of child it is.
@@ -59,7 +26,10 @@ impl Confinement {
 pub enum Profile {
     /// A compiler on outside source: executes the toolchain only, no sockets, writes the job's folder only.
     Compiler,
-    /// Our own binary that will load host code of a candidate; it calls [`super::lock_worker`] first.
+    /// Our own binary that will load host code of a candidate; it calls [`super::lock_worker`] first. Writes nowhere, and
+    /// its `memory` limit is on private memory that can be written.
+    CpuWorker,
+    /// Our own binary on outside source that is no host code, as for NVRTC; writes the job's folder.
     Worker,
     /// Our own binary that drives a GPU for device code of a candidate; it calls [`super::lock_cuda_worker`].
     /// Opens device nodes; threads stay allowed.
@@ -74,7 +44,8 @@ pub enum Profile {
 pub struct ResourceLimits {
     /// CPU seconds of each process: `SIGXCPU` then, `SIGKILL` one second later.
     pub cpu_seconds: u64,
-    /// Address space of each process in bytes. `None` for CUDA and the sanitizers, which reserve terabytes.
+    /// Address space of each process in bytes; of a [`Profile::CpuWorker`] its private writable memory. `None` for CUDA
+    /// and the sanitizers, which reserve terabytes.
     pub memory: Option<u64>,
     /// Size of each written file in bytes; never taken smaller than `output_max`, since output is a file too.
     pub file_size: u64,

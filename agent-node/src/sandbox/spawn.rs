@@ -1,10 +1,13 @@
 //! Starts children, through the launcher.
 
+use super::cgroup::Group;
 use super::child::Child;
-use super::handover::{Order, PASSED_MAX, receive_failure, send_order};
+use super::handover::{Errand, Order, PASSED_MAX, receive_told, send_order};
 use super::launcher::PASSED_NUMBERS;
 use super::report::probe;
-use super::request::{Confinement, Profile, Request};
+use super::request::{Confinement, Level, Profile, Request, ResourceLimits};
+use super::toolchain::system_toolchain;
+use super::view::may_use_tmp;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -41,6 +44,8 @@ pub enum SpawnError {
     Request(String),
     #[error("cannot prepare the child's output or socket: {0}")]
     Prepare(#[source] io::Error),
+    #[error("cannot make a control group for the child: {0}")]
+    Group(#[source] io::Error),
     #[error("cannot start the launcher: {0}")]
     Launcher(#[source] io::Error),
     #[error("the launcher stopped at `{stage}`: {cause}")]
@@ -63,26 +68,81 @@ pub fn own_binary() -> PathBuf {
 /// Starts a child and returns once its program runs. Blocks for some milliseconds.
 pub fn spawn(request: Request, confinement: Confinement) -> Result<Child, SpawnError> {
     check(&request)?;
-    if confinement == Confinement::Required {
-        let report = probe();
-        if let Some(missing) = report.missing() {
+    let level = confinement.level_of(request.profile);
+    if confinement != Confinement::UnsafeNone {
+        let drives_gpu = matches!(request.profile, Profile::Worker | Profile::CudaWorker);
+        let wanted =
+            if confinement == Confinement::Full && !drives_gpu { Level::Full } else { Level::Kernel };
+        if let Some(missing) = probe().missing(wanted) {
             return Err(SpawnError::NoSandbox(missing));
         }
     }
+    start(&request, level, Errand::Program)
+}
+
+/// Whether the kernel lets a child have what level `full` adds: a launcher tries it and ends. The failed step and its
+/// cause otherwise.
+pub(super) fn try_isolation() -> Result<(), (String, String)> {
+    let toolchain = system_toolchain();
+    let request = Request {
+        program: own_binary(),
+        arguments: Vec::new(),
+        environment: Vec::new(),
+        // Any folder that all machines have; in the trial's own view of it alone it may be written.
+        folder: PathBuf::from("/usr"),
+        readable: toolchain.readable,
+        executable: toolchain.executable,
+        devices: Vec::new(),
+        passed: Vec::new(),
+        profile: Profile::Compiler,
+        limits: ResourceLimits {
+            cpu_seconds: 10,
+            memory: None,
+            file_size: 1 << 20,
+            open_files: 64,
+            processes: 8,
+            output_max: 1 << 16,
+        },
+    };
+    match start(&request, Level::Full, Errand::Trial) {
+        Ok(_) => Ok(()),
+        Err(SpawnError::Setup { stage, cause }) => Err((stage, cause)),
+        Err(error) => Err(("launcher".to_owned(), error.to_string())),
+    }
+}
+
+fn start(request: &Request, level: Level, errand: Errand) -> Result<Child, SpawnError> {
     let output = output_file(request.limits.output_max).map_err(SpawnError::Prepare)?;
     let (mut ours, theirs) = UnixStream::pair().map_err(SpawnError::Prepare)?;
     ours.set_read_timeout(Some(LAUNCH_MAX)).map_err(SpawnError::Prepare)?;
     ours.set_write_timeout(Some(LAUNCH_MAX)).map_err(SpawnError::Prepare)?;
+    let group =
+        Group::of(request.profile, &request.limits, passed_bytes(request)).map_err(SpawnError::Group)?;
     let id = start_launcher(&output, theirs)?;
+    // The launcher does nothing before it has its order.
+    let admitted = group.as_ref().map_or(Ok(()), |group| group.admit(id));
     // From here on dropping the child kills and reaps it.
-    let child = Child::new(id, output, request.limits.output_max, confinement.level());
-    let order = order(&request, confinement);
+    let mut child = Child::new(id, output, request.limits.output_max, level, group);
+    admitted.map_err(SpawnError::Group)?;
+    let order = order(request, level, errand);
     let passed: Vec<_> = request.passed.iter().map(|(descriptor, _)| descriptor.as_fd()).collect();
     send_order(&mut ours, &order, &passed).map_err(SpawnError::Answer)?;
-    match receive_failure(&mut ours).map_err(SpawnError::Answer)? {
+    let told = receive_told(&mut ours).map_err(SpawnError::Answer)?;
+    if let Some(family) = told.family {
+        child.succeed(family).map_err(|error| SpawnError::Answer(io::Error::other(error)))?;
+    }
+    match told.failure {
         None => Ok(child),
         Some(failure) => Err(SpawnError::Setup { stage: failure.stage, cause: failure.cause }),
     }
+}
+
+/// Bytes of memory files that are passed on: they count for whoever touches them first.
+fn passed_bytes(request: &Request) -> u64 {
+    let size = |(descriptor, _): &(OwnedFd, i32)| {
+        rustix::fs::fstat(descriptor).map_or(0, |status| u64::try_from(status.st_size).unwrap_or(0))
+    };
+    request.passed.iter().map(size).fold(0, u64::saturating_add)
 }
 
 fn check(request: &Request) -> Result<(), SpawnError> {
@@ -121,12 +181,12 @@ fn output_file(size: usize) -> io::Result<OwnedFd> {
     Ok(file)
 }
 
-fn order(request: &Request, confinement: Confinement) -> Order {
+fn order(request: &Request, level: Level, errand: Errand) -> Order {
     let words = |paths: &[PathBuf]| paths.iter().map(|path| path.clone().into_os_string()).collect();
     Order {
         program: request.program.clone().into_os_string(),
         arguments: request.arguments.clone(),
-        environment: environment(request, confinement),
+        environment: environment(request, level),
         folder: request.folder.clone().into_os_string(),
         readable: words(&request.readable),
         executable: words(&request.executable),
@@ -134,12 +194,13 @@ fn order(request: &Request, confinement: Confinement) -> Order {
         numbers: request.passed.iter().map(|(_, number)| *number).collect(),
         profile: request.profile,
         limits: request.limits,
-        confinement,
+        level,
+        errand,
         parent: std::process::id(),
     }
 }
 
-fn environment(request: &Request, confinement: Confinement) -> Vec<(OsString, OsString)> {
+fn environment(request: &Request, level: Level) -> Vec<(OsString, OsString)> {
     let mut environment = request.environment.clone();
     let mut add = |name: &str, value: OsString| {
         if !environment.iter().any(|(present, _)| present == name) {
@@ -149,10 +210,13 @@ fn environment(request: &Request, confinement: Confinement) -> Vec<(OsString, Os
     match request.profile {
         Profile::Compiler | Profile::Harness => {
             add("PATH", "/usr/bin:/bin".into());
-            add("TMPDIR", request.folder.clone().into_os_string());
+            let has_tmp = level == Level::Full && may_use_tmp(request.profile);
+            add("TMPDIR", if has_tmp { "/tmp".into() } else { request.folder.clone().into_os_string() });
             add("LC_ALL", "C".into());
         }
-        Profile::Worker | Profile::CudaWorker => add(LEVEL_VARIABLE, confinement.level().as_str().into()),
+        Profile::CpuWorker | Profile::Worker | Profile::CudaWorker => {
+            add(LEVEL_VARIABLE, level.as_str().into());
+        }
     }
     environment
 }

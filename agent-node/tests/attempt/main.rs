@@ -12,7 +12,7 @@ use agent_node::measure::clock::SystemClock;
 use agent_node::sandbox::{Confinement, set_launcher};
 use fleet_config::config::{LoadedTask, load};
 use fleet_config::domain::{
-    Blame, BlobRef, CellId, Digest, Fence, MeasurementPolicy, Milliseconds, Nonce, Picoseconds, Seed, Stage,
+    Blame, BlobRef, CellId, DeviceKind, Digest, Fence, MeasurementPolicy, Milliseconds, Nonce, Picoseconds, Seed, Stage,
     Status, SubmissionId,
 };
 use fleet_config::identity::SecretKey;
@@ -114,7 +114,6 @@ fn run(place: &Place, candidate: &str) -> ResultRecord {
     let node = Node {
         key: SecretKey::from_seed(&Zeroizing::new([7; 32])),
         harness: harness().unwrap(),
-        sandbox: "kernel".to_owned(),
         confinement: Confinement::Required,
     };
     let folder = place.subfolder(&format!("job-{candidate}"));
@@ -171,7 +170,7 @@ fn good_candidates_of_the_sample_are_ok_and_timed_on_both_cases() {
         let cases: Vec<&str> = record.timings.iter().map(|timing| timing.case.as_str()).collect();
         assert_eq!(cases, ["square", "oblong"]);
         assert!(record.evidence.is_some() && record.build.is_some());
-        assert_eq!(record.sandbox, "kernel");
+        assert_eq!(record.sandbox, Confinement::Required.level_for(DeviceKind::Cpu).as_str());
     }
 }
 

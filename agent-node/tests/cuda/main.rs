@@ -9,7 +9,7 @@ use agent_node::backend::{
     Artefact, Backend, CompileRequest, EntryPoint, Failure, Interrupt, Portability, Sources, WorkerOptions,
 };
 use agent_node::clock::monotonic;
-use agent_node::sandbox::{Confinement, probe, set_launcher};
+use agent_node::sandbox::{Confinement, Level, probe, set_launcher};
 use fleet_config::domain::{DeviceId, MeasurementPolicy, Milliseconds, Status, UnsupportedReason};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -32,7 +32,7 @@ struct Bench {
 
 fn bench() -> Bench {
     set_launcher(env!("CARGO_BIN_EXE_muster-node").into());
-    let confinement = match probe().missing() {
+    let confinement = match probe().missing(Level::Kernel) {
         None => Confinement::Required,
         Some(missing) => {
             println!("without a sandbox: {missing}");

@@ -2,11 +2,13 @@
 #![expect(clippy::unwrap_used, reason = "a test's helper fails the test by panicking")]
 
 mod compiler;
+mod escapes;
 mod lifetime;
 mod worker;
 
 use agent_node::sandbox::{
-    Confinement, Exit, Level, Profile, Request, ResourceLimits, probe, set_launcher, spawn, system_toolchain,
+    Confinement, Exit, Layer, Level, Profile, Request, ResourceLimits, probe, set_launcher, spawn,
+    system_toolchain,
 };
 use std::ffi::OsString;
 use std::fs;
@@ -22,6 +24,22 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Names another copy of the launcher, for a user who may not reach the build folder.
 const LAUNCHER_VARIABLE: &str = "MUSTER_TEST_LAUNCHER";
 
+/// Asks for another level than the machine's best: `kernel`.
+const LEVEL_VARIABLE: &str = "MUSTER_TEST_LEVEL";
+
+/// What these tests ask for.
+fn confinement() -> Confinement {
+    match std::env::var(LEVEL_VARIABLE).as_deref() {
+        Ok("kernel") => Confinement::Kernel,
+        Ok(other) => panic!("no level {other}"),
+        Err(_) => Confinement::Required,
+    }
+}
+
+fn level() -> Level {
+    confinement().level_of(Profile::CpuWorker)
+}
+
 /// A state folder with a secret beside a job's folder.
 struct Place {
     state: TempDir,
@@ -30,9 +48,9 @@ struct Place {
 
 impl Place {
     fn new() -> Self {
-        let launcher = std::env::var_os(LAUNCHER_VARIABLE).map(PathBuf::from);
-        set_launcher(launcher.unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_muster-node"))));
-        let state = tempfile::tempdir().unwrap();
+        name_launcher();
+        // Not in /tmp, of which a child may have one of its own.
+        let state = tempfile::tempdir_in("/var/tmp").unwrap();
         let job = state.path().join("job/1");
         fs::create_dir_all(&job).unwrap();
         fs::write(state.path().join("secret"), format!("\"{SECRET}\"\n")).unwrap();
@@ -79,13 +97,16 @@ impl Place {
             ("TRIAL".into(), trial.into()),
             ("SECRET_PATH".into(), self.secret().into_os_string()),
             ("JOB_PATH".into(), self.job.clone().into_os_string()),
+            ("NODE".into(), std::process::id().to_string().into()),
         ];
         if profile == Profile::CudaWorker {
             request.environment.push(("GPU".into(), "1".into()));
         }
+        // As candidates are read: what else is in the job's folder may be read too.
         request.readable = Vec::new();
         request.executable = Vec::new();
         request.profile = profile;
+        request.limits.memory = None;
         request
     }
     fn trial(&self, trial: &str, profile: Profile) -> String {
@@ -96,6 +117,11 @@ impl Place {
             text.lines().find_map(|line| line.split_once("TRIAL=")).map(|(_, answer)| answer.to_owned());
         answer.unwrap_or_else(|| panic!("{trial} gave no answer: {text}"))
     }
+}
+
+fn name_launcher() {
+    let launcher = std::env::var_os(LAUNCHER_VARIABLE).map(PathBuf::from);
+    set_launcher(launcher.unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_muster-node"))));
 }
 
 fn limits() -> ResourceLimits {
@@ -110,8 +136,10 @@ fn limits() -> ResourceLimits {
 }
 
 fn run(request: Request) -> Exit {
-    let mut child = spawn(request, Confinement::Required).unwrap();
-    assert_eq!(child.level(), Level::Kernel);
+    let confinement = confinement();
+    let expected = confinement.level_of(request.profile);
+    let mut child = spawn(request, confinement).unwrap();
+    assert_eq!(child.level(), expected);
     child.wait(PATIENCE).unwrap()
 }
 
@@ -128,18 +156,30 @@ fn gone(id: &str) -> bool {
 }
 
 #[test]
-fn this_kernel_gives_both_layers() {
+fn this_kernel_gives_landlock_and_seccomp_and_the_level_follows_from_the_layers() {
+    name_launcher();
     let report = probe();
-    assert_eq!(report.level(), Level::Kernel, "{:?}", report.missing());
-    assert_eq!(report.missing(), None);
+    assert_eq!(report.missing(Level::Kernel), None);
+    let has_all = report.isolation.iter().all(|(_, layer)| matches!(layer, Layer::Present(_)));
+    assert_eq!(report.level(), if has_all { Level::Full } else { Level::Kernel });
+    if let Some(missing) = report.missing(Level::Full) {
+        println!("SKIPPED: level `full`: {missing}");
+    }
+    let layers = report.layers(confinement(), Profile::CpuWorker);
+    assert_eq!(layers.contains("network namespace"), level() == Level::Full, "{layers}");
 }
 
-/// Where the tests run as root, as in a container, they all run once more as a user without powers.
-#[test]
+/// Runs all of it once more in a process of its own, as user `user` and at level `level`.
 #[expect(clippy::disallowed_methods, reason = "the outer process is the test's own and not the node's child")]
-fn all_of_it_holds_for_an_ordinary_user() {
+fn all_again(user: Option<u32>, level: Option<&str>) {
+    let is_again = [LAUNCHER_VARIABLE, LEVEL_VARIABLE].iter().any(|name| std::env::var_os(name).is_some());
     // SAFETY: asks for this process's user.
-    if unsafe { libc::getuid() } != 0 || !Path::new("/usr/bin/setpriv").exists() {
+    let is_root = unsafe { libc::getuid() } == 0;
+    if is_again {
+        return;
+    }
+    if user.is_some() && !(is_root && Path::new("/usr/bin/setpriv").exists()) {
+        println!("SKIPPED: another user's part needs root and setpriv");
         return;
     }
     let place = Place::new();
@@ -153,15 +193,40 @@ fn all_of_it_holds_for_an_ordinary_user() {
     };
     let launcher = copy(Path::new(env!("CARGO_BIN_EXE_muster-node")), "muster-node");
     let tests = copy(&std::env::current_exe().unwrap(), "tests");
-    let output = std::process::Command::new("/usr/bin/setpriv")
-        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
-        .arg(tests)
-        .env_clear()
-        .env(LAUNCHER_VARIABLE, launcher)
-        .current_dir("/")
-        .output()
-        .unwrap();
+    let mut command = match user {
+        Some(user) => {
+            let mut command = std::process::Command::new("/usr/bin/setpriv");
+            let (user, group) = (format!("--reuid={user}"), format!("--regid={user}"));
+            command.args([user, group]).arg("--clear-groups").arg(tests);
+            command
+        }
+        None => std::process::Command::new(tests),
+    };
+    command.env_clear().env(LAUNCHER_VARIABLE, launcher).current_dir("/");
+    if let Some(level) = level {
+        command.env(LEVEL_VARIABLE, level);
+    }
+    let output = command.output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
-    assert!(text.contains("test result: ok. 21 passed"), "{text}");
+    let passed = text.split_once("test result: ok. ").and_then(|(_, rest)| rest.split(' ').next());
+    assert!(passed.is_some_and(|passed| passed.parse::<u32>().unwrap() >= 24), "{text}");
+}
+
+/// `nobody` on every Linux: a user without powers and without files.
+const NOBODY: u32 = 65534;
+
+#[test]
+fn all_of_it_holds_at_level_kernel() {
+    all_again(None, Some("kernel"));
+}
+
+#[test]
+fn all_of_it_holds_for_an_ordinary_user() {
+    all_again(Some(NOBODY), None);
+}
+
+#[test]
+fn all_of_it_holds_for_an_ordinary_user_at_level_kernel() {
+    all_again(Some(NOBODY), Some("kernel"));
 }

@@ -1,7 +1,7 @@
 //! What a worker can do once it has locked itself.
 
-use super::{PATIENCE, Place};
-use agent_node::sandbox::{Confinement, Profile, lock_cuda_worker, lock_worker, spawn};
+use super::{PATIENCE, Place, confinement};
+use agent_node::sandbox::{Profile, lock_cuda_worker, lock_worker, spawn};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -12,7 +12,10 @@ use std::path::Path;
 fn a_locked_worker_keeps_what_a_kernel_needs() {
     let place = Place::new();
     assert_eq!(place.trial("compute", Profile::Worker), "ok");
-    assert_eq!(place.trial("write-own-folder", Profile::Worker), "ok");
+    assert_eq!(place.trial("compute", Profile::CpuWorker), "ok");
+    // Host code of a candidate has nothing to write.
+    assert_eq!(place.trial("write-own-folder", Profile::Worker), "allowed");
+    assert_eq!(place.trial("write-own-folder", Profile::CpuWorker), "refused");
 }
 
 #[test]
@@ -38,6 +41,7 @@ fn a_locked_worker_is_refused_everything_else() {
     ];
     for trial in trials {
         assert_eq!(place.trial(trial, Profile::Worker), "refused", "{trial}");
+        assert_eq!(place.trial(trial, Profile::CpuWorker), "refused", "{trial}");
     }
 }
 
@@ -57,7 +61,7 @@ fn a_worker_gets_the_descriptors_it_was_passed_and_no_other() {
     ours.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut request = place.worker("echo", Profile::Worker);
     request.passed = vec![(theirs.into(), 7)];
-    let mut child = spawn(request, Confinement::Required).unwrap();
+    let mut child = spawn(request, confinement()).unwrap();
     ours.write_all(b"ping").unwrap();
     let mut answer = [0; 4];
     ours.read_exact(&mut answer).unwrap();
@@ -83,15 +87,12 @@ fn worker_trial() {
 }
 
 fn attempt(trial: &str, secret: &Path, job: &Path) -> String {
-    // SAFETY: asks for this process's parent.
-    let parent = unsafe { libc::getppid() };
+    let parent: i32 = std::env::var("NODE").unwrap().parse().unwrap();
     let failed = match trial {
         "compute" => return compute(),
-        "write-own-folder" => {
-            fs::write(job.join("made"), b"x").unwrap();
-            return "ok".to_owned();
-        }
+        "write-own-folder" => fs::write(job.join("made"), b"x").is_err(),
         "echo" => return echo(),
+        "attacks" => return super::escapes::attack_as_a_candidate(job),
         "socket" => TcpListener::bind("127.0.0.1:0").is_err() && UnixStream::pair().is_err(),
         "thread" => std::thread::Builder::new().spawn(|| ()).is_err(),
         "secret" => fs::read(secret).is_err(),

@@ -23,11 +23,44 @@ pub struct NodeSettings {
     pub devices: DeviceSettings,
     /// Path of the C++ compiler. Default: empty, which means `g++`, else `clang++`, from the usual folders.
     pub compiler: String,
+    /// Sandbox level: `best` is what the machine gives, `kernel` at least; `full` refuses to start without namespaces and
+    /// offers no GPU; `kernel` makes no namespaces. Default: `best`.
+    pub sandbox: SandboxWish,
     /// Run candidates without a sandbox where the kernel has none; every record shows it. Default: false, which
     /// refuses to run.
     pub unsafe_no_sandbox: bool,
     /// Sizes and counts.
     pub limits: NodeLimits,
+}
+
+/// The sandbox level that an operator wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SandboxWish {
+    /// What the machine gives.
+    #[default]
+    Best,
+    /// Namespaces, or none of its work.
+    Full,
+    /// No namespaces.
+    Kernel,
+}
+
+/// A word that names no wish.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is none of best, full and kernel")]
+pub struct SandboxWishError(String);
+
+impl std::str::FromStr for SandboxWish {
+    type Err = SandboxWishError;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "best" => Ok(Self::Best),
+            "full" => Ok(Self::Full),
+            "kernel" => Ok(Self::Kernel),
+            other => Err(SandboxWishError(other.chars().take(40).collect())),
+        }
+    }
 }
 
 /// Which devices a node offers.
@@ -66,6 +99,7 @@ impl Default for NodeSettings {
             log: "info".to_owned(),
             devices: DeviceSettings::default(),
             compiler: String::new(),
+            sandbox: SandboxWish::Best,
             unsafe_no_sandbox: false,
             limits: NodeLimits::default(),
         }

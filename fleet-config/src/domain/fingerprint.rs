@@ -35,6 +35,7 @@ pub mod field {
     pub const COMPILER: &str = "compiler.version";
     pub const COMPILER_FLAGS: &str = "compiler.flags";
     pub const SANDBOX: &str = "sandbox.level";
+    pub const SANDBOX_LAYERS: &str = "sandbox.layers";
     pub const HARNESS: &str = "harness.version";
     pub const HARNESS_COMMIT: &str = "harness.commit";
     pub const HARNESS_DIRTY: &str = "harness.dirty";

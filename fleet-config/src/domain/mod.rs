@@ -22,6 +22,7 @@ mod measurement;
 mod outcome;
 mod plan;
 mod policy;
+mod sandbox;
 pub mod shape;
 mod submission;
 mod task;
@@ -49,6 +50,7 @@ pub use outcome::{
 };
 pub use plan::{Attributes, KernelStep, LaunchPlan, MemsetStep, Scratch, Step};
 pub use policy::{CaseOrder, ClockOfRecord, FpContract, MeasurementPolicy, Statistic};
+pub use sandbox::{SandboxLevel, SandboxLevelError};
 pub use shape::ShapeError;
 pub use submission::{Reuse, Submission};
 pub use task::{

@@ -221,6 +221,10 @@ impl Compiler {
                 message: format!("the compiler was ended by signal {signal}"),
                 place: None,
             },
+            ExitHow::MemoryLimit => Diagnosis::Error {
+                message: "the compiler used more memory than it may".to_owned(),
+                place: None,
+            },
             ExitHow::Code(_) | ExitHow::Deadline => diagnose(&log, &names),
         };
         Err(failure::diagnosis(diagnosis, log))

@@ -23,6 +23,10 @@ use std::time::Duration;
 /// How often a silent worker is looked at: a report ends the wait at once, only an unannounced end needs this.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 const OUTPUT_MAX: usize = 64 << 10;
+/// Memory of a worker beside the buffers: its libraries, and global arrays of a candidate.
+const PRIVATE_MEMORY: u64 = 2 << 30;
+/// Beside that for each thread: the stacks of a block of 1024 threads take 70 MiB.
+const PRIVATE_MEMORY_PER_THREAD: u64 = 128 << 20;
 /// The largest alignment of a CUDA vector type.
 const VECTOR_ALIGNMENT: usize = 16;
 
@@ -92,12 +96,11 @@ impl CpuWorker {
             executable: Vec::new(),
             devices: Vec::new(),
             passed: vec![(passed, SHARED_DESCRIPTOR)],
-            profile: Profile::Worker,
+            profile: Profile::CpuWorker,
             limits: ResourceLimits {
                 // The supervisor's own clock ends a launch; this only stops what outlives the supervisor.
                 cpu_seconds: 3600,
-                // Guards reserve address space without using memory.
-                memory: None,
+                memory: Some(PRIVATE_MEMORY + u64::from(self.threads) * PRIVATE_MEMORY_PER_THREAD),
                 file_size: 1 << 20,
                 open_files: 64,
                 processes: u64::from(self.threads) + 8,

@@ -108,6 +108,7 @@ pub(super) fn death(question: Question, how: ExitHow) -> Failure {
     let (vendor, fault) = match how {
         ExitHow::Code(code) => (format!("exit {code}"), FaultKind::ForbiddenCall),
         ExitHow::Signal(libc::SIGKILL) | ExitHow::Deadline => (signal_name(libc::SIGKILL), FaultKind::Killed),
+        ExitHow::MemoryLimit => ("the memory limit".to_owned(), FaultKind::Killed),
         ExitHow::Signal(libc::SIGSYS) => (signal_name(libc::SIGSYS), FaultKind::ForbiddenCall),
         ExitHow::Signal(signal) => (signal_name(signal), FaultKind::Other),
     };
@@ -122,7 +123,11 @@ pub(super) fn death(question: Question, how: ExitHow) -> Failure {
     } else {
         format!("the kernel ended its process by {vendor} {doing}")
     };
-    failure::ended(fault, vendor, message)
+    let mut failure = failure::ended(fault, vendor, message);
+    if how == ExitHow::MemoryLimit {
+        failure.outcome.status = Status::OutOfMemory;
+    }
+    failure
 }
 
 /// The failure that outputs mean which did not stand when the launch said that it was done.
@@ -186,6 +191,7 @@ mod tests {
             ExitHow::Code(0),
             ExitHow::Code(70),
             ExitHow::Deadline,
+            ExitHow::MemoryLimit,
         ])
     }
 

@@ -95,6 +95,7 @@ pub(super) fn run(
     match exit.how {
         ExitHow::Deadline | ExitHow::Signal(libc::SIGXCPU) => Err(RunError::Deadline),
         ExitHow::Signal(signal) => Err(RunError::Died { signal, output }),
+        ExitHow::MemoryLimit => Err(RunError::Died { signal: libc::SIGKILL, output }),
         ExitHow::Code(0) => {
             let bytes = read_bounded(&folder.join(ANSWER), ANSWER_MAX)
                 .map_err(|error| other("its answer", &error))?;

@@ -84,10 +84,12 @@ fn explained(reason: String, output: &str, confinement: Confinement) -> String {
     let output = output.trim();
     let printed = if output.is_empty() { String::new() } else { format!("; it printed: {output}") };
     let suspect = match confinement {
-        Confinement::Required if Path::new("/dev/nvidiactl").exists() => {
+        Confinement::Required | Confinement::Full | Confinement::Kernel
+            if Path::new("/dev/nvidiactl").exists() =>
+        {
             "; compare with --unsafe-no-sandbox to learn whether the sandbox is the cause"
         }
-        Confinement::Required | Confinement::UnsafeNone => "",
+        Confinement::Required | Confinement::Full | Confinement::Kernel | Confinement::UnsafeNone => "",
     };
     format!("{reason}{printed}{suspect}")
 }

@@ -272,8 +272,7 @@ fn node() -> Node {
             commit: String::new(),
             dirty: false,
         },
-        sandbox: "kernel".to_owned(),
-        confinement: Confinement::Required,
+        confinement: Confinement::Kernel,
     }
 }
 
