@@ -12,8 +12,8 @@ use agent_node::measure::clock::SystemClock;
 use agent_node::sandbox::{Confinement, set_launcher};
 use fleet_config::config::{LoadedTask, load};
 use fleet_config::domain::{
-    Blame, BlobRef, CellId, DeviceKind, Digest, Fence, MeasurementPolicy, Milliseconds, Nonce, Picoseconds, Seed, Stage,
-    Status, SubmissionId,
+    Blame, BlobRef, CellId, DeviceKind, Digest, Fence, MeasurementPolicy, Milliseconds, Nonce, Picoseconds,
+    Seed, Stage, Status, SubmissionId,
 };
 use fleet_config::identity::SecretKey;
 use ledger::entry::predicate::ResultRecord;

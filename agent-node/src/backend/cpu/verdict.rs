@@ -15,7 +15,7 @@ use super::fault::{Report, signal_name};
 use super::watch::Standing;
 use crate::backend::Failure;
 use crate::sandbox::ExitHow;
-use fleet_config::domain::{FaultKind, Milliseconds, Stage};
+use fleet_config::domain::{FaultKind, Milliseconds, Stage, Status};
 use std::time::Duration;
 
 /// Starting and mapping are quick; a machine that swaps is given time.
@@ -163,7 +163,7 @@ fn shown(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fleet_config::domain::{Blame, LaunchPlace, Status};
+    use fleet_config::domain::{Blame, LaunchPlace};
 
     const HOLDING: [Question; 3] = [Question::Load, Question::Map, Question::Run];
     const LIMIT: Duration = Duration::from_millis(70);
@@ -218,7 +218,10 @@ mod tests {
                 let outcome = failure.outcome;
                 assert_eq!(outcome.blame, Blame::Candidate, "{question:?}: {outcome:?}");
                 assert!(
-                    matches!(outcome.status, Status::LaunchError | Status::RuntimeError | Status::Timeout),
+                    matches!(
+                        outcome.status,
+                        Status::LaunchError | Status::RuntimeError | Status::Timeout | Status::OutOfMemory
+                    ),
                     "{question:?}: {outcome:?}"
                 );
             }
