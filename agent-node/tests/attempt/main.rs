@@ -90,8 +90,13 @@ fn policy() -> MeasurementPolicy {
 }
 
 fn run(place: &Place, candidate: &str) -> ResultRecord {
-    let LoadedTask { task, blobs, .. } = load::task(&sample().join("task.toml"), &[0; 32]).unwrap();
-    let path = sample().join("candidates").join(candidate);
+    run_task(place, &sample(), Path::new("candidates").join(candidate).as_path())
+}
+
+/// An attempt at the task in `home` with the candidate at `path` in it.
+fn run_task(place: &Place, home: &Path, path: &Path) -> ResultRecord {
+    let LoadedTask { task, blobs, .. } = load::task(&home.join("task.toml"), &[0; 32]).unwrap();
+    let path = home.join(path);
     let loaded = load::candidates(&path, &task.entry, task.limits.source).unwrap().remove(0);
     let mut shelf = Shelf(BTreeMap::new());
     for (_, bytes) in blobs.into_iter().chain(loaded.blobs) {
@@ -116,7 +121,7 @@ fn run(place: &Place, candidate: &str) -> ResultRecord {
         harness: harness().unwrap(),
         confinement: Confinement::Required,
     };
-    let folder = place.subfolder(&format!("job-{candidate}"));
+    let folder = place.subfolder(&format!("job-{}-{}", task.name, path.file_name().unwrap().display()));
     let locks = place.subfolder("locks");
     let context = Context {
         assignment: &assignment,
@@ -194,5 +199,17 @@ fn bad_candidates_of_the_sample_are_told_what_is_wrong() {
             Status::ContractViolation => assert_eq!(cause.memory.as_ref().unwrap().buffer, "c"),
             _ => assert!(cause.source.as_ref().unwrap().line > 0),
         }
+    }
+}
+
+#[test]
+fn tasks_of_half_precision_bfloat16_and_several_steps_pass_every_stage() {
+    let _alone = ALONE.lock();
+    let place = Place::new();
+    let kernels = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/kernels");
+    for name in ["axpy-half", "gelu-bf16", "rms-norm-bf16", "matmul-half", "scan-blocks", "histogram-match"] {
+        let record = run_task(&place, &kernels.join(name), Path::new("candidate.cu"));
+        assert_eq!(record.outcome.status, Status::Ok, "{name}: {:?}", record.outcome);
+        assert_eq!(record.timings.len(), 1, "{name}");
     }
 }

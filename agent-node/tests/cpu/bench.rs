@@ -152,6 +152,11 @@ impl Bench {
         })
     }
 
+    /// A fresh folder of its own.
+    pub(crate) fn subfolder(&self) -> PathBuf {
+        tempfile::tempdir_in(self.folder.path()).unwrap().keep()
+    }
+
     /// Compiles, launches once, checks fences; the buffers in order, inputs too.
     pub(crate) fn run(&self, source: &str, name: &str, launch: &Launch) -> Result<Vec<Vec<u8>>, Failure> {
         let artefact = self.compile(source, name, None)?;

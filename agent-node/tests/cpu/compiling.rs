@@ -1,7 +1,7 @@
 //! What the compiler refuses, and how it is told.
 
 use crate::bench::{Bench, bench, bench_with};
-use fleet_config::domain::{Cause, Status, UnsupportedReason};
+use fleet_config::domain::{Cause, Status};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -49,39 +49,6 @@ fn another_signature_is_rejected() {
         assert_eq!(cause.code, "compile/entry-missing", "{}", cause.message);
         let ok = "__global__ void __launch_bounds__(64) f(const float* __restrict__ a, float* __restrict__ b, const int c) { b[c] = a[c]; }";
         assert!(bench.compile(ok, "f", Some(TASK)).is_ok());
-    });
-}
-
-#[test]
-fn what_the_device_lacks_is_unsupported_with_feature_and_line() {
-    both(|bench| {
-        let cases = [
-            (
-                format!("{HEAD} {{\n  asm volatile(\"mov.u32 %0, %laneid;\" : \"=r\"(n));\n}}"),
-                UnsupportedReason::InlineAssembly,
-                2,
-            ),
-            (
-                format!("\n#include <mma.h>\nusing namespace nvcuda;\n{HEAD} {{}}"),
-                UnsupportedReason::MatrixUnit,
-                2,
-            ),
-            (
-                format!("#include <cuda_fp4.h>\n__device__ __nv_fp4_e2m1 h;\n{HEAD} {{}}"),
-                UnsupportedReason::ElementType,
-                1,
-            ),
-            (format!("#include <cub/device/device_reduce.cuh>\n{HEAD} {{}}"), UnsupportedReason::Library, 1),
-            (format!("{HEAD} {{\n\n  printf(\"%d\\n\", n);\n}}"), UnsupportedReason::NotImplementedHere, 3),
-            (format!("{HEAD} {{\n  y[0] = __ballot(n);\n}}"), UnsupportedReason::NotImplementedHere, 2),
-            (format!("{HEAD} {{\n  y[0] = __vadd4(n, n);\n}}"), UnsupportedReason::NotImplementedHere, 2),
-        ];
-        for (source, reason, line) in cases {
-            let cause = refused(bench, &source, Status::UnsupportedOnDevice);
-            assert_eq!(cause.unsupported, Some(reason), "{source}\n{}", cause.message);
-            let place = cause.source.unwrap_or_else(|| panic!("no place: {source}"));
-            assert_eq!((place.file.as_str(), place.line), ("kernels/cand.cu", line), "{source}");
-        }
     });
 }
 

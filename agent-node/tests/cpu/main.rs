@@ -4,9 +4,13 @@
 mod bench;
 mod compiling;
 mod constructors;
+mod expected;
 mod faults;
+mod features;
+mod gallery;
 mod groups;
 mod half;
 mod hostile;
 mod kernels;
+mod refusals;
 mod sample;

@@ -74,14 +74,17 @@ pub(super) fn diagnose(log: &str, names: &Names<'_>) -> Diagnosis {
 struct ErrorLine {
     message: String,
     place: Option<SourcePlace>,
+    /// The place is that of an include, for want of a nearer one.
+    included: bool,
     in_glue: bool,
 }
 
 /// Every error of the log with its place in the candidate, where it has one.
 fn errors(log: &str, names: &Names<'_>) -> Vec<ErrorLine> {
     let mut errors: Vec<ErrorLine> = Vec::new();
-    // The nearest place of the candidate in the chain that leads to the next error.
-    let mut chain: Option<SourcePlace> = None;
+    // The nearest place of the candidate in the chain of includes that leads to the next error, and in the chain of
+    // templates, which is nearer.
+    let (mut chain, mut required): (Option<SourcePlace>, Option<SourcePlace>) = (None, None);
     for line in log.lines().take(LINES_MAX) {
         if let Some(rest) =
             line.strip_prefix("In file included from ").or_else(|| line.trim_start().strip_prefix("from "))
@@ -95,18 +98,23 @@ fn errors(log: &str, names: &Names<'_>) -> Vec<ErrorLine> {
         let rest = rest.trim_start();
         if let Some(message) = rest.strip_prefix("error: ").or_else(|| rest.strip_prefix("fatal error: ")) {
             let in_glue = path == GLUE_FILE;
-            errors.push(ErrorLine { message: message.to_owned(), place: place.or(chain.take()), in_glue });
-            chain = None;
+            let near = place.or(required.take());
+            let included = near.is_none();
+            let place = near.or(chain.take());
+            errors.push(ErrorLine { message: message.to_owned(), place, included, in_glue });
+            (chain, required) = (None, None);
         } else if rest.contains("required from") || rest.contains("required by") {
             // GCC tells the chain of a template before the error, innermost first.
-            chain = chain.or(place);
+            required = required.or(place);
         } else if rest.starts_with("note: ")
             && let Some(last) = errors.last_mut()
-            && last.place.is_none()
             && !last.in_glue
+            && place.is_some()
+            && (last.place.is_none() || (last.included && rest.contains("in instantiation of")))
         {
             // clang tells it afterwards.
             last.place = place;
+            last.included = false;
         }
     }
     errors
@@ -182,8 +190,14 @@ fn known_gap(error: &ErrorLine) -> Option<Diagnosis> {
     if message.contains("No such file") || message.contains("file not found") {
         let name = quoted(message).unwrap_or_else(|| message.split(':').next().unwrap_or(""));
         let room = name.split('/').next().unwrap_or("");
-        let library = ["cub", "thrust", "cutlass", "cute", "torch", "ATen", "c10", "cublasdx", "hip"];
+        let library =
+            ["cub", "thrust", "cutlass", "cute", "torch", "ATen", "c10", "hip", "pybind11", "nvshmem"];
+        let libraries =
+            ["cublas", "cudnn", "cufft", "curand", "cusolver", "cusparse", "cutensor", "nccl", "nvtx"];
         return match room {
+            _ if libraries.iter().any(|begin| room.starts_with(begin)) => {
+                found(UnsupportedReason::Library, name)
+            }
             "cuda" | "cooperative_groups" | "nv" | "crt" => found(UnsupportedReason::Header, name),
             _ if library.contains(&room) => found(UnsupportedReason::Library, name),
             _ if name.starts_with("cuda") || name.starts_with("cu") => found(UnsupportedReason::Header, name),
@@ -196,13 +210,9 @@ fn known_gap(error: &ErrorLine) -> Option<Diagnosis> {
     let name = quoted(message)?;
     match name {
         "nvcuda" | "wmma" => found(UnsupportedReason::MatrixUnit, name),
-        "half" | "half2" | "nv_bfloat16" | "nv_bfloat162" => found(UnsupportedReason::ElementType, name),
-        "cooperative_groups" | "tex1Dfetch" | "tex2D" | "tex3D" => {
-            found(UnsupportedReason::NotImplementedHere, name)
-        }
-        _ if name.starts_with("__half") || name.starts_with("__nv_") || name.contains("2half") => {
-            found(UnsupportedReason::ElementType, name)
-        }
+        // Defined by headers that the source left out, as on a GPU.
+        "__half" | "__half2" | "__nv_bfloat16" | "__nv_bfloat162" => None,
+        _ if name.starts_with("__nv_fp") => found(UnsupportedReason::ElementType, name),
         _ if name.starts_with("__") => found(UnsupportedReason::NotImplementedHere, name),
         _ => None,
     }
@@ -322,7 +332,8 @@ mod tests {
     fn errors_inside_the_shim_are_placed_where_the_template_was_used() {
         let gcc = "/s/muster_warp.h: In instantiation of 'T exchange(T) [with T = char]':\nk/cand.cu:5:20:   required from here\n/s/muster_warp.h:9:3: error: static assertion failed: muster-unsupported|not_implemented_here|shuffle|h|\n";
         let clang = "/s/muster_warp.h:9:3: error: static_assert failed \"muster-unsupported|not_implemented_here|shuffle|h|\"\n/s/muster_warp.h:20:3: note: in instantiation of x\nk/cand.cu:5:20: note: in instantiation of y\n";
-        for log in [gcc, clang] {
+        let under_include = "In file included from k/cand.cu:1:\n";
+        for log in [gcc, clang, &format!("{under_include}{gcc}"), &format!("{under_include}{clang}")] {
             let Diagnosis::Unsupported { place: found, .. } = check(log) else { panic!("{log}") };
             assert_eq!(found, place("k/cand.cu", 5, 20));
         }

@@ -89,8 +89,9 @@ fn parameters(signature: &str, name: &str) -> Result<String, GlueError> {
 }
 
 /// Headers that define the types of a signature.
-const ELEMENT_HEADERS: [(&str, &[&str]); 2] = [
+const ELEMENT_HEADERS: [(&str, &[&str]); 3] = [
     ("cuda_fp16.h", &["half", "__half", "half2", "__half2"]),
+    ("cuda_fp8.h", &["__nv_fp8_e4m3", "__nv_fp8_e5m2"]),
     ("cuda_bf16.h", &["__nv_bfloat16", "__nv_bfloat162", "nv_bfloat16", "nv_bfloat162"]),
 ];
 

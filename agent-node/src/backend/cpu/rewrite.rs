@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `extern __shared__ T name[];` | a declaration of the runtime's pointer to the dynamic buffer, under this name and type |
 //! | `asm`, `__asm__`, `__asm` | a marker that refuses inline assembly where it is really compiled |
+//! | `kernel<<<…>>>(…)` | a marker that refuses launches from the source |
 //! | `__noinline__` | `muster_noinline`, since the host's headers use the word inside attributes |
 
 use super::lexer::{Kind, Token, tokens};
@@ -87,8 +88,26 @@ fn change(source: &str, tokens: &[Token], index: usize) -> Result<Option<Change>
             "__shared__" if word(index + 1) == "extern" => Ok(dynamic_shared(source, tokens, index)),
             _ => Ok(None),
         },
+        Kind::Punctuation if is_launch(source, tokens, index) => {
+            Ok(Some(Change { text: " muster_kernel_launch <<<".to_owned(), tokens: 3 }))
+        }
         Kind::Number | Kind::Literal | Kind::Punctuation => Ok(None),
     }
+}
+
+/// Whether `<<<` begins here, which C++ has behind `operator` only.
+fn is_launch(source: &str, tokens: &[Token], index: usize) -> bool {
+    let at = |offset: usize| tokens.get(index + offset);
+    let angle = |token: Option<&Token>| token.is_some_and(|token| token.text(source) == "<");
+    let adjacent = |left: Option<&Token>, right: Option<&Token>| {
+        left.zip(right).is_some_and(|(left, right)| left.end == right.start)
+    };
+    let before = index.checked_sub(1).and_then(|before| tokens.get(before));
+    let named = before.is_some_and(|token| token.kind == Kind::Identifier || token.text(source) == ">");
+    named
+        && before.is_some_and(|token| token.text(source) != "operator")
+        && (0..3).all(|offset| angle(at(offset)))
+        && (0..2).all(|offset| adjacent(at(offset), at(offset + 1)))
 }
 
 /// `extern __shared__ T name[]…;` from the token `start` on, or `None` if it is anything else.
@@ -193,6 +212,15 @@ mod tests {
     #[test]
     fn marks_and_line_ends_of_windows_are_accepted() {
         assert_eq!(rewrite(b"\xef\xbb\xbfint a;\r\nint b;\r\n").unwrap(), "int a;\nint b;\n");
+    }
+
+    #[test]
+    fn launches_are_marked_and_shifts_and_operators_are_not() {
+        check("k<<<1, 2>>>(x);", "k muster_kernel_launch <<<1, 2>>>(x);");
+        check("k<T><<<g, b>>>(x);", "k<T> muster_kernel_launch <<<g, b>>>(x);");
+        for text in ["a << b < c;", "auto f = &operator<<<int>;", "// k<<<1, 2>>>();"] {
+            check(text, text);
+        }
     }
 
     #[test]

@@ -27,6 +27,7 @@ pub(super) struct Place {
 }
 
 pub(super) type RunBlocks = unsafe extern "C" fn(*const Launch, u64, u64) -> i32;
+type Reset = unsafe extern "C" fn();
 pub(super) type Where = unsafe extern "C" fn(*mut Place);
 
 /// A loaded artefact.
@@ -35,6 +36,7 @@ pub(super) struct Module {
     _library: Library,
     pub run: RunBlocks,
     pub place: Where,
+    reset: Reset,
     /// Address and number of parameters of each kernel.
     pub entries: Vec<(usize, i32)>,
     /// Address range of the library's code and data, as far as the loader tells: its first byte.
@@ -47,8 +49,13 @@ impl Module {
         // SAFETY: running foreign code is the purpose of this process; it is confined and believed in nothing.
         let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL)? };
         // SAFETY: the shim's runtime, linked into every artefact, exports these with these types.
-        let (run, place) =
-            unsafe { (*library.get::<RunBlocks>("muster_run")?, *library.get::<Where>("muster_where")?) };
+        let (run, place, reset) = unsafe {
+            (
+                *library.get::<RunBlocks>("muster_run")?,
+                *library.get::<Where>("muster_where")?,
+                *library.get::<Reset>("muster_reset")?,
+            )
+        };
         let mut found = Vec::new();
         while found.len() < STEPS_MAX {
             // SAFETY: the glue exports one function and one integer for each kernel of the plan.
@@ -61,7 +68,14 @@ impl Module {
             let Ok(symbols) = symbols else { break };
             found.push(symbols);
         }
-        Ok(Self { base: base_of(run as usize), _library: library, run, place, entries: found })
+        Ok(Self { base: base_of(run as usize), _library: library, run, place, reset, entries: found })
+    }
+
+    /// Gives the candidate's variables the values that they had when it was loaded. Before every plan, so that no
+    /// kernel finds what an earlier launch left there.
+    pub(super) fn reset(&self) {
+        // SAFETY: no block runs between two plans, and the function writes the library's own variables only.
+        unsafe { (self.reset)() }
     }
 }
 

@@ -22,89 +22,161 @@ const FILES: &[(&str, &str)] = &[
     header!("muster_types.h"),
     header!("muster_warp.h"),
     header!("muster_atomic.h"),
-    header!("muster_math.h"),
     header!("muster_rounding.h"),
+    header!("muster_float.h"),
+    header!("muster_math.h"),
+    header!("muster_integer.h"),
+    header!("muster_simd.h"),
+    header!("muster_refused.h"),
     header!("muster_narrow.h"),
     header!("muster_narrow_types.h"),
     header!("muster_narrow_scalar.h"),
     header!("muster_narrow_pair.h"),
     header!("muster_narrow_names.h"),
     header!("muster_groups.h"),
+    header!("muster_state.h"),
     header!("cooperative_groups.h"),
     header!("cooperative_groups/functional.h"),
     header!("cooperative_groups/memcpy_async.h"),
     header!("cooperative_groups/reduce.h"),
     header!("cooperative_groups/scan.h"),
+    header!("cuda/atomic"),
+    header!("cuda/muster_scope.h"),
     header!("cuda_bf16.h"),
     header!("cuda_fp16.h"),
-    header!("cuda_runtime.h"),
-    header!("device_launch_parameters.h"),
+    header!("cuda_fp8.h"),
+    header!("cuda_pipeline.h"),
+    ("cuda_pipeline_primitives.h", include_str!("shim/cuda_pipeline.h")),
+    header!("math_constants.h"),
     header!("assert.h"),
     (RUNTIME, include_str!("shim/runtime.cpp")),
 ];
 
+/// Headers of CUDA whose contents are in the prelude.
+const IN_PRELUDE: &[&str] = &[
+    "builtin_types.h",
+    "cuda_device_runtime_api.h",
+    "cuda_runtime.h",
+    "cuda_runtime_api.h",
+    "device_atomic_functions.h",
+    "device_functions.h",
+    "device_launch_parameters.h",
+    "device_types.h",
+    "driver_types.h",
+    "host_defines.h",
+    "math_functions.h",
+    "sm_20_intrinsics.h",
+    "sm_30_intrinsics.h",
+    "sm_32_intrinsics.h",
+    "sm_35_intrinsics.h",
+    "vector_functions.h",
+    "vector_types.h",
+];
+
+/// Headers of `cuda::std` that are the host's own under another name.
+const STANDARD: &[&str] = &[
+    "algorithm",
+    "array",
+    "atomic",
+    "bit",
+    "cassert",
+    "cfloat",
+    "climits",
+    "cmath",
+    "complex",
+    "cstddef",
+    "cstdint",
+    "cstdlib",
+    "cstring",
+    "functional",
+    "initializer_list",
+    "iterator",
+    "limits",
+    "numeric",
+    "optional",
+    "ratio",
+    "span",
+    "string_view",
+    "tuple",
+    "type_traits",
+    "utility",
+    "variant",
+];
+
 /// Headers that a candidate may ask for and that this device refuses: name, reason, hint. They stand in front of a
-/// toolkit that the machine may have, whose headers a host compiler cannot read.
-pub(super) const REFUSED_HEADERS: &[(&str, &str, &str)] = &[
+/// toolkit that the machine may have, whose headers a host compiler cannot read. Headers that are not named here and
+/// do not exist are told apart by their names in the log.
+const REFUSED_HEADERS: &[(&str, &str, &str)] = &[
     ("mma.h", "matrix_unit", NVIDIA),
     ("crt/mma.h", "matrix_unit", NVIDIA),
-    ("cuda_fp8.h", "element_type", NOT_YET),
-    ("cuda_fp4.h", "element_type", NOT_YET),
-    ("cuda/barrier", "header", NVIDIA),
-    ("cuda/pipeline", "header", NVIDIA),
-    ("cuda/atomic", "header", NVIDIA),
+    ("cuda_fp4.h", "element_type", NVIDIA),
+    ("cuda_fp6.h", "element_type", NVIDIA),
+    ("cuda/annotated_ptr", "header", NVIDIA),
+    ("cuda/barrier", "header", BLOCK),
+    ("cuda/latch", "header", BLOCK),
+    ("cuda/pipeline", "header", BLOCK),
+    ("cuda/semaphore", "header", BLOCK),
+    ("cuda/std/barrier", "header", BLOCK),
+    ("cuda/std/latch", "header", BLOCK),
+    ("cuda/std/semaphore", "header", BLOCK),
+    ("cuda/std/mdspan", "header", NVIDIA),
+    ("cuda/std/chrono", "header", NVIDIA),
     ("cuda/ptx", "inline_assembly", NVIDIA),
-    ("cuda/std/type_traits", "header", NVIDIA),
-    ("cuda_pipeline.h", "header", NVIDIA),
+    ("cuda_texture_types.h", "header", NVIDIA),
     ("cuda.h", "header", "a kernel needs no driver interface: leave this header out"),
-    ("curand_kernel.h", "library", NVIDIA),
+    ("cudaTypedefs.h", "header", "a kernel needs no driver interface: leave this header out"),
+    ("curand_kernel.h", "library", "use a generator of the source's own, or an NVIDIA device class"),
     ("cub/cub.cuh", "library", NVIDIA),
     ("cub/block/block_reduce.cuh", "library", NVIDIA),
     ("thrust/device_vector.h", "library", NVIDIA),
     ("cublas_v2.h", "library", NVIDIA),
+    ("cublasdx.hpp", "library", NVIDIA),
     ("cutlass/cutlass.h", "library", NVIDIA),
     ("cute/tensor.hpp", "library", NVIDIA),
     ("torch/extension.h", "library", "submit the kernel alone; host code is not run"),
 ];
 
 const NVIDIA: &str = "offer this candidate to an NVIDIA device class";
-const NOT_YET: &str =
-    "this element type is not implemented on the CPU device yet; use float, or an NVIDIA device class";
+const BLOCK: &str =
+    "use __syncthreads or cooperative groups, or offer this candidate to an NVIDIA device class";
+
+/// Every file: name and text.
+fn files() -> impl Iterator<Item = (String, String)> {
+    let own = FILES.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned()));
+    let empty = IN_PRELUDE
+        .iter()
+        .map(|name| ((*name).to_owned(), "// Everything is in the force-included prelude.\n".to_owned()));
+    let forwarded = STANDARD.iter().map(|name| {
+        let text =
+            format!("#pragma once\n#include <{name}>\nnamespace cuda {{ namespace std {{ using namespace ::std; }} }}\n");
+        (format!("cuda/std/{name}"), text)
+    });
+    let refused = REFUSED_HEADERS.iter().map(|(name, reason, hint)| {
+        ((*name).to_owned(), format!("#error muster-unsupported|{reason}|{name}|{hint}|\n"))
+    });
+    own.chain(empty).chain(forwarded).chain(refused)
+}
 
 /// Digest of every byte of the shim.
 pub(super) fn digest() -> Digest {
     let mut hasher = blake3::Hasher::new();
-    let mut add = |text: &str| {
-        hasher.update(&(text.len() as u64).to_le_bytes());
-        hasher.update(text.as_bytes());
-    };
-    for (name, text) in FILES {
-        add(name);
-        add(text);
-    }
-    for (name, reason, hint) in REFUSED_HEADERS {
-        add(name);
-        add(reason);
-        add(hint);
+    for (name, text) in files() {
+        for part in [name, text] {
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(part.as_bytes());
+        }
     }
     Digest(*hasher.finalize().as_bytes())
 }
 
 /// Writes the shim into `folder`.
 pub(super) fn write(folder: &Path) -> io::Result<()> {
-    for (name, text) in FILES {
-        write_header(folder, name, text)?;
-    }
-    for (name, reason, hint) in REFUSED_HEADERS {
-        write_header(folder, name, &format!("#error muster-unsupported|{reason}|{name}|{hint}|\n"))?;
+    for (name, text) in files() {
+        let path = folder.join(name);
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        fs::write(path, text)?;
     }
     Ok(())
-}
-
-fn write_header(folder: &Path, name: &str, text: &str) -> io::Result<()> {
-    let path = folder.join(name);
-    if let Some(parent) = path.parent() {
-        fs::create_dir_all(parent)?;
-    }
-    fs::write(path, text)
 }

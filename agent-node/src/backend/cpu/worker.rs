@@ -141,7 +141,10 @@ impl Ready {
             // New mappings are made before the old ones go, so that addresses change.
             command::MAP => map_buffers(shared).map(|fresh| self.mapped = fresh),
             command::RUN => match &self.module {
-                Some(module) => run_steps(shared.control(), self.pool, module, &self.mapped),
+                Some(module) => {
+                    module.reset();
+                    run_steps(shared.control(), self.pool, module, &self.mapped)
+                }
                 None => Err((status::SETUP, "a launch before the load".to_owned())),
             },
             _ => Err((status::SETUP, "unknown command".to_owned())),

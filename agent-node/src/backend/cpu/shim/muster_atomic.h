@@ -38,9 +38,6 @@ MUSTER_ATOMIC_INTEGER(unsigned long long)
 
 #define MUSTER_ATOMIC_FLOAT(T)                                                                             \
   static inline T atomicAdd(T* a, T v) { return muster::replace(a, [v](T o) { return o + v; }); }          \
-  static inline T atomicSub(T* a, T v) { return muster::replace(a, [v](T o) { return o - v; }); }          \
-  static inline T atomicMin(T* a, T v) { return muster::replace(a, [v](T o) { return v < o ? v : o; }); }  \
-  static inline T atomicMax(T* a, T v) { return muster::replace(a, [v](T o) { return v > o ? v : o; }); }  \
   static inline T atomicExch(T* a, T v) { return muster::replace(a, [v](T) { return v; }); }
 MUSTER_ATOMIC_FLOAT(float)
 MUSTER_ATOMIC_FLOAT(double)
@@ -52,11 +49,30 @@ static inline unsigned atomicInc(unsigned* a, unsigned v) {
 static inline unsigned atomicDec(unsigned* a, unsigned v) {
   return muster::replace(a, [v](unsigned o) { return o == 0u || o > v ? v : o - 1u; });
 }
-#define atomicAdd_block atomicAdd
-#define atomicAdd_system atomicAdd
-#define atomicExch_block atomicExch
-#define atomicExch_system atomicExch
-#define atomicCAS_block atomicCAS
-#define atomicCAS_system atomicCAS
-#define atomicMax_block atomicMax
-#define atomicMin_block atomicMin
+
+// A smaller scope may always be served by a larger one.
+#define MUSTER_SCOPES(NAME)                                                                                \
+  template <class T, class... A> static inline T NAME##_block(T* a, A... v) { return NAME(a, T(v)...); }   \
+  template <class T, class... A> static inline T NAME##_system(T* a, A... v) { return NAME(a, T(v)...); }
+MUSTER_SCOPES(atomicAdd)
+MUSTER_SCOPES(atomicSub)
+MUSTER_SCOPES(atomicExch)
+MUSTER_SCOPES(atomicCAS)
+MUSTER_SCOPES(atomicMin)
+MUSTER_SCOPES(atomicMax)
+MUSTER_SCOPES(atomicAnd)
+MUSTER_SCOPES(atomicOr)
+MUSTER_SCOPES(atomicXor)
+MUSTER_SCOPES(atomicInc)
+MUSTER_SCOPES(atomicDec)
+static inline unsigned short atomicCAS(unsigned short* a, unsigned short expected, unsigned short v) {
+  __atomic_compare_exchange_n(a, &expected, v, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+  return expected;
+}
+// Vectors are added element by element, each in one piece, as CUDA promises.
+static inline float2 atomicAdd(float2* a, float2 v) {
+  return make_float2(atomicAdd(&a->x, v.x), atomicAdd(&a->y, v.y));
+}
+static inline float4 atomicAdd(float4* a, float4 v) {
+  return make_float4(atomicAdd(&a->x, v.x), atomicAdd(&a->y, v.y), atomicAdd(&a->z, v.z), atomicAdd(&a->w, v.w));
+}

@@ -13,6 +13,7 @@
 #include <limits>
 #include <math.h>
 #include <stdlib.h>
+#include <time.h>
 #include <type_traits>
 #include <utility>
 
@@ -21,6 +22,9 @@
 #define MUSTER_REFUSED(reason, feature, hint) __attribute__((unavailable(MUSTER_MARKER(reason, feature, hint))))
 
 #define __CUDACC__ 1
+#define __CUDACC_VER_MAJOR__ 12
+#define __CUDACC_VER_MINOR__ 0
+#define CUDART_VERSION 12000
 // The portable path: no tensor cores, no asynchronous copies, no inline assembly behind architecture guards.
 #define __CUDA_ARCH__ 600
 #define __MUSTER_CPU__ 1
@@ -36,13 +40,18 @@
 #define __align__(n) __attribute__((aligned(n)))
 #define __launch_bounds__(...)
 #define __maxnreg__(...)
+// Said where the word is compiled, and nowhere else: a pragma may stand anywhere, and so in the midst of a declaration.
+#define MUSTER_PRAGMA(text) _Pragma(#text)
+#define MUSTER_ERROR(marker) MUSTER_PRAGMA(GCC error marker)
 #define muster_inline_assembly                                                                             \
-  static_assert(false, MUSTER_MARKER("inline_assembly", "inline assembly",                               \
-                                     "offer this candidate to an NVIDIA device class"));                 \
+  MUSTER_ERROR("muster-unsupported|inline_assembly|inline assembly|offer this candidate to an NVIDIA device class|") \
   __asm__
+#define muster_kernel_launch                                                                               \
+  MUSTER_ERROR("muster-unsupported|not_implemented_here|a launch in the source|leave host code out, and make child kernels steps of the launch plan|")
 #define __cluster_dims__(...)                                                                              \
-  static_assert(false, MUSTER_MARKER("not_implemented_here", "__cluster_dims__",                         \
-                                     "offer this candidate to an NVIDIA device class"));
+  MUSTER_ERROR("muster-unsupported|not_implemented_here|__cluster_dims__|offer this candidate to an NVIDIA device class|")
+#define __managed__                                                                                        \
+  MUSTER_ERROR("muster-unsupported|not_implemented_here|__managed__|pass the data as a buffer of the task|")
 
 #include "muster_types.h"
 
@@ -77,23 +86,27 @@ static inline void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CS
 static inline void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 [[noreturn]] static inline void __trap(int line = __builtin_LINE()) { muster_stop(2, line); }
 
+extern "C" {
+__attribute__((visibility("hidden"))) void muster_yield() noexcept;
+__attribute__((visibility("hidden"))) int muster_print(const char* format, ...) noexcept;
+__attribute__((visibility("hidden"))) void* muster_allocate(size_t bytes) noexcept;
+}
+// Other threads of the block run on meanwhile.
+static inline void __nanosleep(unsigned) { muster_yield(); }
+static inline void __brkpt(int line = __builtin_LINE()) { muster_stop(2, line); }
+static inline void muster_release(void*) {}
+// Macros, since the host's headers declare functions of the same name.
+#define printf(...) muster_print(__VA_ARGS__)
+#define malloc(...) muster_allocate(__VA_ARGS__)
+#define free(...) muster_release(__VA_ARGS__)
+
 #include "muster_warp.h"
 #include "muster_atomic.h"
+#include "muster_float.h"
 #include "muster_math.h"
-
-// Reached through macros, since the host's headers declare functions of the same name.
-template <class... A> MUSTER_REFUSED("not_implemented_here", "printf", "remove the output from the kernel")
-int muster_printf(const char*, A...);
-#define printf(...) muster_printf(__VA_ARGS__)
-MUSTER_REFUSED("not_implemented_here", "clock64", "offer this candidate to an NVIDIA device class")
-long long clock64();
-MUSTER_REFUSED("not_implemented_here", "clock", "offer this candidate to an NVIDIA device class")
-long long muster_clock();
-#define clock() muster_clock()
-MUSTER_REFUSED("not_implemented_here", "__nanosleep", "offer this candidate to an NVIDIA device class")
-void __nanosleep(unsigned);
-MUSTER_REFUSED("not_implemented_here", "cp.async", "offer this candidate to an NVIDIA device class")
-void __pipeline_memcpy_async(void*, const void*, size_t, size_t = 0);
+#include "muster_integer.h"
+#include "muster_simd.h"
+#include "muster_refused.h"
 
 namespace muster {
 // One kernel behind the shape that a GPU driver launches: an array of pointers to arguments.

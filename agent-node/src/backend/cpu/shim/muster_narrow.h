@@ -1,37 +1,10 @@
 // What the two types of 16 bits share: arithmetic in a wider type, rounded once.
 #pragma once
-#include "muster_rounding.h"
 
 namespace muster {
 template <class T> struct Narrow;
 template <class T> static inline unsigned short pattern_of(const T& a) { return Narrow<T>::pattern(a); }
 template <class T> static inline float value_of(const T& a) { return Narrow<T>::Format::to_float(pattern_of(a)); }
-
-// An integer of 64 bits as a double, rounded to odd, so that the narrow type is rounded once.
-template <class T> static inline double wide_to_odd(T value) {
-  double near = double(value);
-  if (::fabs(near) < 0x1p53) return near;
-  __extension__ typedef __int128 Wide;
-  Wide lost = Wide(value) - Wide(near);
-  return to_odd(near, double(lost));
-}
-
-// A rounded value as an integer: out of range is the nearest one, NaN is 0, as the GPU converts.
-template <class T> static inline T saturated(double value) {
-  if (value != value) return T(0);
-  if (value <= double(std::numeric_limits<T>::min())) return std::numeric_limits<T>::min();
-  if (value >= double(std::numeric_limits<T>::max())) return std::numeric_limits<T>::max();
-  return T(value);
-}
-static inline double rounded_integer(double value, Round round) {
-  switch (round) {
-    case Round::nearest: return ::nearbyint(value);
-    case Round::zero: return ::trunc(value);
-    case Round::up: return ::ceil(value);
-    case Round::down: return ::floor(value);
-  }
-  return value;
-}
 
 template <class T> static inline T narrow_sum(const T& a, const T& b) {
   float x = value_of(a), y = value_of(b), sum = rounded(x + y);

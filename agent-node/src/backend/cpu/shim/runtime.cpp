@@ -14,6 +14,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "muster_state.h"
+
 struct Index { unsigned x, y, z; };
 
 namespace {
@@ -406,9 +408,6 @@ void run_block() {
 }
 
 extern "C" {
-#define EXPORT __attribute__((visibility("default")))
-#define HIDDEN __attribute__((visibility("hidden")))
-
 HIDDEN int muster_barrier(int predicate, int line) noexcept {
   Scheduler& s = *scheduler;
   if (s.barrier_count == 0) { s.barrier_line = line; s.barrier_mixed = false; }

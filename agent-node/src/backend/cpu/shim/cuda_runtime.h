@@ -1,1 +1,0 @@
-// Everything is in the force-included prelude.
