@@ -219,8 +219,49 @@ def special_bytes(value, element):
     return pattern.to_bytes(width(element), "little")
 
 
-def elements(vector):
+def cast_bytes(value, element):
+    """What a C cast makes of an exact number: integers wrap, floats round to nearest through a double or overflow."""
+    size = width(element)
+    if element in FLOATS:
+        double = float(value)
+        exponent_bits, fraction_bits = FLOATS[element]
+        infinity = ((1 << exponent_bits) - 1) << fraction_bits
+        largest = float_value(infinity - 1, element)
+        half_step = (largest - float_value(infinity - 2, element)) / 2
+        if abs(Fraction(double)) >= largest + half_step:
+            return special_bytes("-inf" if double < 0 else "inf", element)
+        return nearest_bits(double, element).to_bytes(size, "little")
+    if element == "bool":
+        return bytes([value != 0])
+    return (math.trunc(value) % (1 << (8 * size))).to_bytes(size, "little")
+
+
+def cast_elements(vector):
     (kind, fields), = vector["input"].items()
+    key, result = stream_key(vector), []
+    for index in range(vector["count"]):
+        if kind == "integers":
+            value = fields["low"] + ((random_bits(key, index) * (fields["high"] - fields["low"])) >> 64)
+        elif kind == "arange":
+            value = fields["start"] + index * fields["step"]
+        elif kind == "constant":
+            value = Fraction(float(fields["value"]))
+        else:
+            raise ValueError(f"{kind} cannot be cast")
+        result.append(cast_bytes(value, vector["element"]))
+    return result
+
+
+def elements(vector):
+    if vector["input"] == "poison":
+        byte = 0x7B if random_bits(stream_key(vector), 0) & 1 else 0xFF
+        return [bytes([byte] * width(vector["element"]))] * vector["count"]
+    (kind, fields), = vector["input"].items()
+    if kind == "adapted":
+        result = (cast_elements if fields["fit"] == "cast" else elements)(dict(vector, input=fields["draw"]))
+        for special in fields["specials"]:
+            result[special["index"]] = special_bytes(special["value"], vector["element"])
+        return result
     element, count, key = vector["element"], vector["count"], stream_key(vector)
     result = []
     for index in range(count):

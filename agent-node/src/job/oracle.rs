@@ -5,8 +5,8 @@ use super::prepare::Prepared;
 use crate::backend::Failure;
 use fleet_config::compare::{Output, compare, max_errors};
 use fleet_config::domain::{
-    Blame, Case, CaseKind, Cause, Decimal, Digest, Input, Mismatch, Nonce, Outcome, Param, ParamKind, Role,
-    Seed, Stage, Status, Task, Tolerance,
+    Blame, Case, CaseKind, Cause, Decimal, Digest, Fit, Input, Mismatch, Nonce, Outcome, Param, ParamKind,
+    Role, Seed, Stage, Status, Task, Tolerance,
 };
 use fleet_config::generator;
 use std::collections::BTreeMap;
@@ -154,6 +154,7 @@ impl Question<'_> {
                 | generator::GeneratorError::NotExact(_, _)
                 | generator::GeneratorError::NoSpecials(_)
                 | generator::GeneratorError::SpecialIndex { .. }
+                | generator::GeneratorError::Adapted
                 | generator::GeneratorError::File => fault(error.to_string()),
             },
         )
@@ -201,7 +202,13 @@ impl Question<'_> {
             other @ (Input::Integers { .. }
             | Input::Arange { .. }
             | Input::Constant { .. }
+            | Input::Poison
             | Input::File { .. }) => other,
+            // A window holds values of the draw alone; an index that repeats is harmless, as arange is not random.
+            Input::Adapted { draw, fit, specials: _ } => match fit {
+                Fit::Exact => *draw,
+                Fit::Cast => Input::Adapted { draw, fit, specials: Vec::new() },
+            },
         };
         let Draw { seed, redraw } = draw;
         generator::draw(&plain, param.element, FRESH_MAX, seed, &self.case.name, &param.name, redraw)

@@ -6,8 +6,8 @@ use super::fault::{Party, cause, unsupported};
 use super::scalar;
 use crate::backend::{Argument, Buffer, BufferUse, EntryPoint, Evaluation, Failure, ResolvedStep};
 use fleet_config::domain::{
-    Blame, Case, Cause, ElementType, Expression, ExpressionError, KernelStep, LaunchPlan, MemsetStep,
-    Outcome, Param, ParamKind, Role, Scope, Stage, Status, Step, Task, UnsupportedReason, shape,
+    Blame, Case, Cause, Decimal, ElementType, Expression, ExpressionError, KernelStep, LaunchPlan,
+    MemsetStep, Outcome, Param, ParamKind, Role, Scope, Stage, Status, Step, Task, UnsupportedReason, shape,
 };
 use std::collections::BTreeMap;
 
@@ -121,14 +121,24 @@ fn scalar_of(setting: Setting<'_>, param: &Param, scope: &mut Scope) -> Result<O
     match &param.kind {
         ParamKind::Buffer { role: _, shape: _ } => Ok(None),
         ParamKind::Integer { value } => {
-            let number = value.evaluate(&case.dims).map_err(|error| fault(&error))?;
+            let number = match case.scalar(&param.name) {
+                Some(own) => whole(own).ok_or_else(|| fault(&"its value in this case is no integer"))?,
+                None => value.evaluate(&case.dims).map_err(|error| fault(&error))?,
+            };
             scope.insert(param.name.clone(), number);
             scalar::integer(param.element, number).map(Some).map_err(|error| fault(&error))
         }
         ParamKind::Float { value } => {
+            let value = case.scalar(&param.name).unwrap_or(value);
             scalar::float(param.element, value).map(Some).map_err(|error| fault(&error))
         }
     }
+}
+
+/// A decimal as an integer, where it is one that a double holds exactly.
+fn whole(value: &Decimal) -> Option<i64> {
+    let value = value.value();
+    (value.fract() == 0.0 && value.abs() <= 9_007_199_254_740_992.0).then_some(value as i64)
 }
 
 fn buffers(

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 /// Most parameters, dimensions and cases of a task; bounds every loop over them.
 const PARAMS_MAX: usize = 64;
-const DIMS_MAX: usize = 16;
+const DIMS_MAX: usize = 64;
 const CASES_MAX: usize = 256;
 /// Longest name of a task or case in bytes.
 const NAME_MAX: usize = 64;
@@ -224,8 +224,7 @@ fn sizes(draft: &TaskDraft, case: &CaseDraft, findings: &mut Findings) {
 }
 
 fn integer_fault(value: i64, param: &Param) -> Option<String> {
-    let input = Input::Arange { start: value, step: 0 };
-    generator::check(&input, param.element, 1).err().map(|error| error.to_string())
+    generator::check_integer(value.into(), param.element).err().map(|error| error.to_string())
 }
 
 fn inputs(draft: &TaskDraft, findings: &mut Findings) {
@@ -237,10 +236,15 @@ fn inputs(draft: &TaskDraft, findings: &mut Findings) {
             ParamKind::Buffer { .. } | ParamKind::Integer { .. } | ParamKind::Float { .. } => None,
         })
     };
-    let own = draft.cases.iter().chain(&draft.holdout).flat_map(|case| &case.inputs);
-    for (name, input) in draft.inputs.iter().chain(own).filter(|(name, _)| of_buffer(name).is_none()) {
+    for (name, input) in draft.inputs.iter().filter(|(name, _)| of_buffer(name).is_none()) {
         let cause = format!("`{name}` is no parameter with the role `in` or `inout`");
         findings.refuse("task/input", draft.at(input.line), cause, "Correct the name.");
+    }
+    let own = draft.cases.iter().chain(&draft.holdout).flat_map(|case| &case.inputs);
+    for (name, input) in own.filter(|(name, _)| of_buffer(name).is_none()) {
+        if let Some(cause) = scalar_fault(draft, name, &input.value) {
+            findings.refuse("task/input", draft.at(input.line), cause, "Correct the name or the value.");
+        }
     }
     for case in draft.cases.iter().chain(&draft.holdout) {
         for param in &draft.params {
@@ -267,6 +271,22 @@ fn inputs(draft: &TaskDraft, findings: &mut Findings) {
     }
 }
 
+/// Why a case cannot give `input` to `name`, which is no buffer that is read: a scalar takes a constant of its type.
+fn scalar_fault(draft: &TaskDraft, name: &str, input: &InputDraft) -> Option<String> {
+    let param = draft.params.iter().map(|param| &param.value).find(|param| param.name == name);
+    let scalar = param.filter(|param| match param.kind {
+        ParamKind::Integer { value: _ } | ParamKind::Float { value: _ } => true,
+        ParamKind::Buffer { .. } => false,
+    });
+    let Some(param) = scalar else {
+        return Some(format!("`{name}` is no parameter with the role `in` or `inout`, and no scalar"));
+    };
+    let InputDraft::Drawn(input @ Input::Constant { value: _ }) = input else {
+        return Some(format!("the scalar `{name}` takes a constant alone"));
+    };
+    generator::check(input, param.element, 1).err().map(|error| format!("`{name}`: {error}"))
+}
+
 fn implementation(draft: &TaskDraft, side: &ImplementationDraft, what: &str, findings: &mut Findings) {
     let place = format!("{} ({what})", draft.at(side.line));
     findings.refusals.extend(check_plan(&side.plan, &PlanFrame::of_draft(draft), "task/launch", &place));
@@ -279,8 +299,14 @@ fn implementation(draft: &TaskDraft, side: &ImplementationDraft, what: &str, fin
 }
 
 fn weaknesses(draft: &TaskDraft, findings: &mut Findings) {
+    let buffer = |name: &str| {
+        draft
+            .params
+            .iter()
+            .any(|param| param.value.name == name && matches!(param.value.kind, ParamKind::Buffer { .. }))
+    };
     let own = draft.cases.iter().flat_map(|case| &case.inputs);
-    for (name, input) in draft.inputs.iter().chain(own) {
+    for (name, input) in draft.inputs.iter().chain(own).filter(|(name, _)| buffer(name)) {
         if is_constant(&input.value) {
             let cause = format!("every element of `{name}` is the same: many wrong kernels would pass");
             findings.warn(
@@ -320,6 +346,10 @@ fn is_constant(input: &InputDraft) -> bool {
         InputDraft::Drawn(Input::Normal { mean: _, std, specials: _ }) => std.value() == 0.0,
         InputDraft::Drawn(Input::Integers { low, high }) => high.wrapping_sub(*low) == 1,
         InputDraft::Drawn(Input::Arange { start: _, step }) => *step == 0,
+        InputDraft::Drawn(Input::Adapted { draw, fit: _, specials: _ }) => {
+            is_constant(&InputDraft::Drawn((**draw).clone()))
+        }
+        InputDraft::Drawn(Input::Poison) => true,
         InputDraft::Drawn(Input::Uniform { .. } | Input::File { .. }) | InputDraft::File(_) => false,
     }
 }

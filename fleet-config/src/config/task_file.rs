@@ -3,12 +3,12 @@
 use super::document::{Room, line, parse, place};
 use super::launch::{LaunchRoom, plan};
 use super::text::{
-    CaseText, DecimalText, ImplementationText, InputText, LimitsText, ParamText, ScalarText, TaskText,
-    ToleranceText,
+    CaseText, DecimalText, ImplementationText, InputText, LimitsText, ParamText, PoisonText, ScalarText,
+    TaskText, ToleranceText,
 };
 use crate::domain::{
-    Bytes, CaseKind, Decimal, Expression, Input, LaunchPlan, Limits, Milliseconds, NanRule, Param, ParamKind,
-    Provenance, Tolerance,
+    Bytes, CaseKind, Decimal, Expression, Fit, Input, LaunchPlan, Limits, Milliseconds, NanRule, Param,
+    ParamKind, Provenance, Tolerance,
 };
 use crate::refusal::Refusal;
 use std::collections::BTreeMap;
@@ -253,7 +253,7 @@ impl Reader<'_> {
     }
 }
 
-const INPUT_NEXT: &str = "Write one of normal, uniform, integers, arange, constant and file.";
+const INPUT_NEXT: &str = "Write one of normal, uniform, integers, arange, constant, poison and file.";
 
 fn scalar(value: ScalarText, exact: bool) -> Result<ParamKind, String> {
     match (value, exact) {
@@ -279,33 +279,63 @@ fn decimal(value: f64) -> Result<Decimal, String> {
 }
 
 fn input(text: InputText) -> Result<InputDraft, String> {
-    let InputText { normal, uniform, integers, arange, constant, file, specials } = text;
-    let special_free = specials.is_empty();
+    let InputText { normal, uniform, integers, arange, constant, poison, file, fit, specials } = text;
+    let (fit, adapts) = (fit.unwrap_or(Fit::Exact), fit == Some(Fit::Cast) || !specials.is_empty());
+    let adapted = |draw: Input| match adapts {
+        true => Input::Adapted { draw: Box::new(draw), fit, specials: specials.clone() },
+        false => draw,
+    };
     let mut found = Vec::new();
     if let Some(text) = normal {
         let (mean, std) = (decimal(text.mean.0)?, decimal(text.std.0)?);
-        found.push((InputDraft::Drawn(Input::Normal { mean, std, specials: specials.clone() }), true));
+        found.push((
+            InputDraft::Drawn(Input::Normal { mean, std, specials: specials.clone() }),
+            Takes::Specials,
+        ));
     }
     if let Some(text) = uniform {
         let (low, high) = (decimal(text.low.0)?, decimal(text.high.0)?);
-        found.push((InputDraft::Drawn(Input::Uniform { low, high, specials }), true));
+        found.push((
+            InputDraft::Drawn(Input::Uniform { low, high, specials: specials.clone() }),
+            Takes::Specials,
+        ));
     }
     if let Some(text) = integers {
-        found.push((InputDraft::Drawn(Input::Integers { low: text.low, high: text.high }), false));
+        let draw = adapted(Input::Integers { low: text.low, high: text.high });
+        found.push((InputDraft::Drawn(draw), Takes::Both));
     }
     if let Some(text) = arange {
-        found.push((InputDraft::Drawn(Input::Arange { start: text.start, step: text.step }), false));
+        let draw = adapted(Input::Arange { start: text.start, step: text.step });
+        found.push((InputDraft::Drawn(draw), Takes::Both));
     }
     if let Some(text) = constant {
-        found.push((InputDraft::Drawn(Input::Constant { value: decimal(text.0)? }), false));
+        found.push((InputDraft::Drawn(adapted(Input::Constant { value: decimal(text.0)? })), Takes::Both));
+    }
+    if let Some(PoisonText {}) = poison {
+        found.push((InputDraft::Drawn(Input::Poison), Takes::Nothing));
     }
     if let Some(path) = file {
-        found.push((InputDraft::File(path), false));
+        found.push((InputDraft::File(path), Takes::Nothing));
     }
-    match (found.pop(), found.is_empty()) {
-        (Some((draft, takes_specials)), true) if takes_specials || special_free => Ok(draft),
-        (Some(_), true) => Err("`specials` go with normal and uniform alone".to_owned()),
-        (Some(_), false) => Err("more than one draw is given".to_owned()),
-        (None, _) => Err("no draw is given".to_owned()),
+    let (Some((draft, takes)), true) = (found.pop(), found.is_empty()) else {
+        return Err(
+            if found.is_empty() { "no draw is given" } else { "more than one draw is given" }.to_owned()
+        );
+    };
+    match takes {
+        Takes::Nothing if !specials.is_empty() => Err("`specials` do not go with poison and file".to_owned()),
+        Takes::Nothing | Takes::Specials if fit == Fit::Cast => {
+            Err("`fit` goes with integers, arange and constant alone".to_owned())
+        }
+        Takes::Nothing | Takes::Specials | Takes::Both => Ok(draft),
     }
+}
+
+/// What may stand beside a draw.
+#[derive(Clone, Copy)]
+enum Takes {
+    Nothing,
+    Specials,
+    /// Specials and a fit.
+    Both,
 }

@@ -1,6 +1,6 @@
 //! Task and candidate files as they are written: the shape of the TOML, before anything is checked.
 
-use crate::domain::{CaseKind, ElementType, Expression, NanRule, Role, Special};
+use crate::domain::{CaseKind, ElementType, Expression, Fit, NanRule, Role, Special};
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
@@ -49,7 +49,7 @@ pub(super) struct ParamText {
     pub(super) value: Option<ScalarText>,
 }
 
-/// Exactly one draw, and specials for normal and uniform.
+/// Exactly one draw; specials for all but poison and file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct InputText {
@@ -58,10 +58,18 @@ pub(super) struct InputText {
     pub(super) integers: Option<RangeText<i64>>,
     pub(super) arange: Option<ArangeText>,
     pub(super) constant: Option<DecimalText>,
+    pub(super) poison: Option<PoisonText>,
     pub(super) file: Option<String>,
+    /// With integers, arange and constant alone.
+    pub(super) fit: Option<Fit>,
     #[serde(default)]
     pub(super) specials: Vec<Special>,
 }
+
+/// Poison has nothing to choose: `poison = {}`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PoisonText {}
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

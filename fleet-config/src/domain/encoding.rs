@@ -46,6 +46,26 @@ pub fn push_integer(bytes: &mut Vec<u8>, element: ElementType, value: i64) {
     }
 }
 
+/// Appends a number as a C cast makes it one `element`: integers wrap, fractions are cut off, a bool is true unless
+/// zero, floats are rounded to nearest through a double and overflow to infinity.
+pub fn push_cast(bytes: &mut Vec<u8>, element: ElementType, number: Number) {
+    let (real, integer) = match number {
+        Number::Real(value) => (value, value.trunc() as i128),
+        Number::Integer(value) => (value as f64, value),
+    };
+    match element {
+        ElementType::F64 | ElementType::F32 | ElementType::F16 | ElementType::Bf16 => {
+            push_nearest(bytes, element, real);
+        }
+        ElementType::I64 | ElementType::U64 => bytes.extend((integer as u64).to_le_bytes()),
+        ElementType::I32 | ElementType::U32 => bytes.extend((integer as u32).to_le_bytes()),
+        ElementType::I16 | ElementType::U16 => bytes.extend((integer as u16).to_le_bytes()),
+        ElementType::I8 | ElementType::U8 => bytes.push(integer as u8),
+        ElementType::Bool => bytes.push(u8::from(real != 0.0)),
+        ElementType::Fp8E4m3 | ElementType::Fp8E5m2 | ElementType::Fp4E2m1 => {}
+    }
+}
+
 /// Appends the float `element` nearest to `value`, ties to even, infinite on overflow; nothing for other types.
 fn push_nearest(bytes: &mut Vec<u8>, element: ElementType, value: f64) {
     match element {

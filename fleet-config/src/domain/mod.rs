@@ -54,7 +54,7 @@ pub use sandbox::{SandboxLevel, SandboxLevelError};
 pub use shape::ShapeError;
 pub use submission::{Reuse, Submission};
 pub use task::{
-    Case, CaseKind, Commitment, Holdout, Implementation, Input, Limits, NanRule, Param, ParamKind, Role,
+    Case, CaseKind, Commitment, Fit, Holdout, Implementation, Input, Limits, NanRule, Param, ParamKind, Role,
     Special, SpecialValue, Task, Tolerance,
 };
 pub use unit::{Bytes, Milliseconds, PartsPerBillion, Picoseconds};

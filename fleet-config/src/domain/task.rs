@@ -131,6 +131,15 @@ pub enum Input {
     Constant {
         value: Decimal,
     },
+    /// The elements of `draw` (integers, arange or constant) made to fit the element type as `fit` says, then
+    /// `specials`.
+    Adapted {
+        draw: Box<Input>,
+        fit: Fit,
+        specials: Vec<Special>,
+    },
+    /// Every byte is 0xFF (NaN, or -1) or every byte is 0x7B (large and finite), as the draw decides.
+    Poison,
     /// Little-endian elements, exactly the size of the buffer; the same for every seed.
     File {
         blob: BlobRef,
@@ -146,16 +155,29 @@ impl Input {
             | Self::Uniform { .. }
             | Self::Integers { .. }
             | Self::Arange { .. }
-            | Self::Constant { .. } => None,
+            | Self::Constant { .. }
+            | Self::Adapted { .. }
+            | Self::Poison => None,
         }
     }
     /// Whether another seed gives other elements.
     pub fn is_random(&self) -> bool {
         match self {
-            Self::Normal { .. } | Self::Uniform { .. } | Self::Integers { .. } => true,
+            Self::Normal { .. } | Self::Uniform { .. } | Self::Integers { .. } | Self::Poison => true,
+            Self::Adapted { draw, fit: _, specials: _ } => draw.is_random(),
             Self::Arange { .. } | Self::Constant { .. } | Self::File { .. } => false,
         }
     }
+}
+
+/// How a value that an element type does not hold becomes an element.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Fit {
+    /// Not at all: every element must be exact.
+    Exact,
+    /// As a C cast does: integers wrap, fractions are cut off, floats are rounded to nearest.
+    Cast,
 }
 
 /// Overwrites one element after the draw.
@@ -184,8 +206,15 @@ pub struct Case {
     pub name: String,
     pub kind: CaseKind,
     pub dims: BTreeMap<String, i64>,
-    /// Overrides of the task's draws, by parameter name.
+    /// Overrides of the task's draws, by parameter name; a scalar takes a constant.
     pub inputs: BTreeMap<String, Input>,
+}
+
+impl Case {
+    /// The value that this case gives to the scalar `name` instead of the task's.
+    pub fn scalar(&self, name: &str) -> Option<&Decimal> {
+        if let Some(Input::Constant { value }) = self.inputs.get(name) { Some(value) } else { None }
+    }
 }
 
 /// Whether a case only gates or is scored too.

@@ -11,13 +11,17 @@
 //!   bits of r ÷ 2^53; an element that rounding carried to `high` or beyond becomes the next one below;
 //! * normal: mean + std × q((k + ½) ÷ 2^52), where k is the top 52 bits of r and q is AS 241 ([`mod@normal`]);
 //! * integers: low + ⌊r × (high − low) ÷ 2^64⌋; arange: start + index × step; constant: the value;
+//! * adapted: the integers, arange or constant within; with the fit `cast` integers wrap to the width of the
+//!   element, a constant loses its fraction first where the element is an integer, a bool is true from anything but
+//!   zero, and floats are rounded once, through a double, to infinity where they overflow;
+//! * poison: every byte is 0xFF, or 0x7B where the lowest bit of r of index 0 is set;
 //! * specials overwrite single elements at the end.
 
 mod normal;
 mod philox;
 
-use crate::domain::encoding::{Number, integers, nearest, push_integer, push_real, read};
-use crate::domain::{ElementType, Input, Seed, Special, SpecialValue};
+use crate::domain::encoding::{Number, integers, nearest, push_cast, push_integer, push_real, read};
+use crate::domain::{ElementType, Fit, Input, Seed, Special, SpecialValue};
 use philox::Stream;
 
 /// Raised when any element of any draw changes; part of every record.
@@ -43,6 +47,8 @@ pub enum GeneratorError {
     NoSpecials(ElementType),
     #[error("the special value at index {index} lies outside of the {count} elements")]
     SpecialIndex { index: u64, count: u64 },
+    #[error("only integers, arange and constant can be adapted, and only by a cast or by specials")]
+    Adapted,
     #[error("a file input is read, not drawn")]
     File,
     #[error("no memory for {0} bytes of input")]
@@ -94,7 +100,40 @@ pub fn check(input: &Input, element: ElementType, count: u64) -> Result<(), Gene
             }
             check_integer(real as i128, element)
         }
+        Input::Adapted { draw, fit, specials } => check_adapted(draw, *fit, specials, element, count),
+        Input::Poison => Ok(()),
         Input::File { blob: _ } => Ok(()),
+    }
+}
+
+fn check_adapted(
+    draw: &Input,
+    fit: Fit,
+    specials: &[Special],
+    element: ElementType,
+    count: u64,
+) -> Result<(), GeneratorError> {
+    // One input has one spelling: what adapts nothing is the draw itself.
+    if fit == Fit::Exact && specials.is_empty() {
+        return Err(GeneratorError::Adapted);
+    }
+    check_specials(specials, element, count)?;
+    match (draw, fit) {
+        (Input::Integers { .. } | Input::Arange { .. } | Input::Constant { .. }, Fit::Exact) => {
+            check(draw, element, count)
+        }
+        (Input::Integers { low, high }, Fit::Cast) if low >= high => {
+            Err(GeneratorError::Range(low.to_string(), high.to_string()))
+        }
+        (Input::Integers { .. } | Input::Arange { .. } | Input::Constant { .. }, Fit::Cast) => Ok(()),
+        (
+            Input::Normal { .. }
+            | Input::Uniform { .. }
+            | Input::Adapted { .. }
+            | Input::Poison
+            | Input::File { .. },
+            _,
+        ) => Err(GeneratorError::Adapted),
     }
 }
 
@@ -118,36 +157,91 @@ pub fn draw(
         .and_then(|size| bytes.try_reserve_exact(size).ok())
         .ok_or(GeneratorError::Memory(size))?;
     let stream = stream(seed, case, parameter, draw);
+    fill(&mut bytes, input, element, count, stream)?;
+    Ok(bytes)
+}
+
+/// Draws into `bytes`, which are empty and have room for all of them.
+fn fill(
+    bytes: &mut Vec<u8>,
+    input: &Input,
+    element: ElementType,
+    count: u64,
+    stream: Stream,
+) -> Result<(), GeneratorError> {
     match input {
         Input::Normal { mean, std, specials } => {
             let (mean, std) = (mean.value(), std.value());
             for index in 0..count {
                 let probability = ((stream.bits(index) >> 12) as f64 + 0.5) / (1_u64 << 52) as f64;
-                push_real(&mut bytes, element, mean + std * normal::quantile(probability));
+                push_real(bytes, element, mean + std * normal::quantile(probability));
             }
-            overwrite(&mut bytes, element, specials);
+            overwrite(bytes, element, specials);
         }
         Input::Uniform { low, high, specials } => {
-            uniform(&mut bytes, element, count, stream, [low.value(), high.value()]);
-            overwrite(&mut bytes, element, specials);
+            uniform(bytes, element, count, stream, [low.value(), high.value()]);
+            overwrite(bytes, element, specials);
         }
         Input::Integers { low, high } => {
-            let width = (i128::from(*high) - i128::from(*low)).unsigned_abs();
-            for index in 0..count {
-                let offset = (u128::from(stream.bits(index)) * width) >> 64;
-                push_integer(&mut bytes, element, low.wrapping_add(offset as i64));
-            }
+            (0..count).for_each(|index| push_integer(bytes, element, integer(stream, index, *low, *high)));
         }
         Input::Arange { start, step } => {
             for index in 0..count {
-                let value = i128::from(*start) + i128::from(index) * i128::from(*step);
-                push_integer(&mut bytes, element, value as i64);
+                push_integer(bytes, element, at(index, *start, *step) as i64);
             }
         }
-        Input::Constant { value } => (0..count).for_each(|_| push_real(&mut bytes, element, value.value())),
+        Input::Constant { value } => (0..count).for_each(|_| push_real(bytes, element, value.value())),
+        Input::Adapted { draw, fit, specials } => {
+            match fit {
+                Fit::Exact => fill(bytes, draw, element, count, stream)?,
+                Fit::Cast => cast(bytes, draw, element, count, stream),
+            }
+            overwrite(bytes, element, specials);
+        }
+        Input::Poison => {
+            let byte = if stream.bits(0) & 1 == 0 { POISON[0] } else { POISON[1] };
+            bytes.resize(bytes.capacity(), byte);
+            let size = count.saturating_mul(element.bytes().unwrap_or(0));
+            bytes.truncate(usize::try_from(size).unwrap_or(usize::MAX));
+        }
         Input::File { blob: _ } => return Err(GeneratorError::File),
     }
-    Ok(bytes)
+    Ok(())
+}
+
+/// The two bytes of poison: NaN or -1, and a large finite number or 123 repeated.
+const POISON: [u8; 2] = [0xFF, 0x7B];
+
+/// Element `index` of a draw of integers.
+fn integer(stream: Stream, index: u64, low: i64, high: i64) -> i64 {
+    let width = (i128::from(high) - i128::from(low)).unsigned_abs();
+    let offset = (u128::from(stream.bits(index)) * width) >> 64;
+    low.wrapping_add(offset as i64)
+}
+
+/// Element `index` of an arange; cannot overflow, as both factors have 64 bits.
+fn at(index: u64, start: i64, step: i64) -> i128 {
+    i128::from(start) + i128::from(index) * i128::from(step)
+}
+
+/// The draws that may be cast, cast; [`check`] lets no other through.
+fn cast(bytes: &mut Vec<u8>, draw: &Input, element: ElementType, count: u64, stream: Stream) {
+    for index in 0..count {
+        match draw {
+            Input::Integers { low, high } => {
+                push_cast(bytes, element, Number::Integer(integer(stream, index, *low, *high).into()));
+            }
+            Input::Arange { start, step } => {
+                push_cast(bytes, element, Number::Integer(at(index, *start, *step)));
+            }
+            Input::Constant { value } => push_cast(bytes, element, Number::Real(value.value())),
+            Input::Normal { .. }
+            | Input::Uniform { .. }
+            | Input::Adapted { .. }
+            | Input::Poison
+            | Input::File { .. } => {}
+        }
+    }
 }
 
 fn stream(seed: Seed, case: &str, parameter: &str, draw: u32) -> Stream {
@@ -221,7 +315,7 @@ fn check_specials(specials: &[Special], element: ElementType, count: u64) -> Res
 }
 
 /// Whether every integer up to `value` is exact in `element`.
-fn check_integer(value: i128, element: ElementType) -> Result<(), GeneratorError> {
+pub(crate) fn check_integer(value: i128, element: ElementType) -> Result<(), GeneratorError> {
     if integers(element).is_some_and(|range| range.contains(&value)) {
         Ok(())
     } else {

@@ -92,6 +92,7 @@ fn requests() -> Vec<Vector> {
     list.push((Input::Arange { start: -4, step: 3 }, ElementType::I16, 700));
     list.push((Input::Arange { start: 0, step: 1 }, ElementType::F32, 700));
     list.push((normal(), ElementType::F32, 31 * 29));
+    adapted_requests(&specials, &mut list);
     let seeds = [0, 1, 42, Seed::MAX];
     let named = list.into_iter().enumerate().map(|(position, (input, element, count))| Vector {
         input,
@@ -105,6 +106,36 @@ fn requests() -> Vec<Vector> {
         first: None,
     });
     named.collect()
+}
+
+fn adapted(draw: Input, fit: Fit, specials: &[Special]) -> Input {
+    Input::Adapted { draw: Box::new(draw), fit, specials: specials.to_vec() }
+}
+
+/// Casts into every type, specials over every exact draw, and poison.
+fn adapted_requests(specials: &[Special], list: &mut Vec<(Input, ElementType, u64)>) {
+    for element in ElementType::USABLE {
+        let arange = Input::Arange { start: -3, step: 300 };
+        list.push((adapted(arange.clone(), Fit::Cast, &[]), element, 700));
+        let integers = Input::Integers { low: -1_000_000, high: 5_000_000_000 };
+        list.push((adapted(integers, Fit::Cast, &[]), element, 300));
+        let constant = Input::Constant { value: decimal("-70000.75") };
+        list.push((adapted(constant, Fit::Cast, &[]), element, 3));
+        list.push((Input::Poison, element, 5));
+        if !element.is_exact() {
+            list.push((adapted(arange, Fit::Cast, specials), element, 9));
+            list.push((adapted(Input::Arange { start: 0, step: 1 }, Fit::Exact, specials), element, 9));
+            list.push((adapted(Input::Constant { value: decimal("0") }, Fit::Exact, specials), element, 9));
+            list.push((adapted(Input::Integers { low: -3, high: 4 }, Fit::Exact, specials), element, 9));
+        }
+    }
+}
+
+#[test]
+fn poison_is_one_of_two_bytes_and_both_come_up() {
+    let of = |seed| draw(&Input::Poison, ElementType::F32, 3, Seed(seed), "c", "p", 0).unwrap();
+    let drawn: std::collections::BTreeSet<Vec<u8>> = (0..32).map(of).collect();
+    assert_eq!(drawn, [vec![0x7B; 12], vec![0xFF; 12]].into());
 }
 
 #[test]
@@ -177,6 +208,23 @@ fn inputs_that_cannot_be_drawn_are_refused() {
         (special(9), ElementType::F32),
         (special(0), ElementType::I32),
         (Input::File { blob }, ElementType::F32),
+        (adapted(Input::Constant { value: decimal("1") }, Fit::Exact, &[]), ElementType::F32),
+        (adapted(normal(), Fit::Cast, &[]), ElementType::F32),
+        (adapted(Input::Poison, Fit::Cast, &[]), ElementType::F32),
+        (adapted(Input::File { blob }, Fit::Cast, &[]), ElementType::F32),
+        (adapted(Input::Integers { low: 5, high: 5 }, Fit::Cast, &[]), ElementType::I32),
+        (
+            adapted(adapted(Input::Arange { start: 0, step: 1 }, Fit::Cast, &[]), Fit::Cast, &[]),
+            ElementType::I32,
+        ),
+        (
+            adapted(
+                Input::Arange { start: 0, step: 1 },
+                Fit::Cast,
+                &[Special { index: 0, value: SpecialValue::Nan }],
+            ),
+            ElementType::I32,
+        ),
     ] {
         assert!(draw(&input, element, 9, Seed(1), "c", "p", 0).is_err(), "{input:?} {element}");
     }
