@@ -1,5 +1,6 @@
 //! The only reader of files in this crate: task, candidate and settings files with what stands beside them.
 
+use super::case_folder::{CaseFolder, Expected, parse_case, parse_expected};
 use super::document::TEXT_MAX;
 use super::{
     CandidateDraft, CoordinatorSettings, Files, Findings, LoadedCandidate, LoadedTask, NodeSettings,
@@ -56,6 +57,45 @@ pub fn candidates(path: &Path, entry: &str, limit: Bytes) -> Result<Vec<LoadedCa
         }
     }
     if refusals.is_empty() { Ok(loaded) } else { Err(refusals) }
+}
+
+/// Reads the case folder at `folder`: `case.json` and the sources that it names. Sources are bytes, whatever they hold.
+pub fn case_folder(folder: &Path) -> Result<(CaseFolder, Files), Refusal> {
+    let case = parse_case(&case_file(folder, "case.json")?)?;
+    let mut sources = Files::new();
+    for name in [&case.reference].into_iter().chain(&case.candidates) {
+        check_path(name)?;
+        match bytes(&folder.join(name), SOURCE_MAX) {
+            Ok(bytes) => {
+                sources.insert(name.clone(), bytes);
+            }
+            // The translation names what is missing.
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(unreadable("case/unreadable-file", "case.json", name, &error)),
+        }
+    }
+    Ok((case, sources))
+}
+
+/// Reads the answer of the case folder at `folder`.
+pub fn case_expected(folder: &Path) -> Result<Expected, Refusal> {
+    parse_expected(&case_file(folder, "expected.json")?)
+}
+
+/// Largest source of a case that is read, in bytes: beyond the limit of any task, so that its check can refuse it.
+const SOURCE_MAX: u64 = 1 << 26;
+
+fn case_file(folder: &Path, name: &'static str) -> Result<Vec<u8>, Refusal> {
+    let path = folder.join(name);
+    bytes(&path, TEXT_MAX as u64 * 16).map_err(|error| {
+        let cause = format!("cannot be read: {error}");
+        Refusal::new(
+            "case/unreadable-file",
+            path.display().to_string(),
+            cause,
+            "Put it into the case folder.",
+        )
+    })
 }
 
 /// Reads a node's settings.

@@ -6,6 +6,7 @@
 
 mod assemble;
 mod candidate_file;
+pub mod case_folder;
 mod coordinator;
 mod declaration;
 mod document;
