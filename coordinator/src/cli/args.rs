@@ -20,7 +20,7 @@ Examples:
   muster ledger verify                       check everything, trusting the verifier key alone
   muster down
 
-Exit codes: 0 done, 1 refused, 2 wrong usage, 3 no coordinator answers, 4 the ledger does not verify,
+Exit codes: 0 done, 1 refused or a case failed, 2 wrong usage, 3 no coordinator answers, 4 the ledger does not verify,
 5 a waited-for cell ended without a verdict."
 )]
 pub(super) struct Cli {
@@ -44,6 +44,9 @@ pub(super) enum Command {
     /// Make, check, add and show tasks
     #[command(subcommand)]
     Task(TaskCommand),
+    /// Run case folders: one kernel against one reference, with the answer that a harness should give
+    #[command(subcommand)]
+    Case(CaseCommand),
     /// Submit candidates of a task to device classes
     Submit(SubmitArgs),
     /// How a submission, or the whole fleet with its recent submissions, stands
@@ -127,6 +130,9 @@ pub(super) enum TaskCommand {
     /// Add a task to the ledger and seal its holdouts
     #[command(after_help = "Example:\n  muster task add scripts/sample")]
     Add { folder: PathBuf },
+    /// Make a task folder from another harness's format
+    #[command(subcommand)]
+    Import(ImportCommand),
     /// Show one task
     #[command(after_help = "Example:\n  muster task show matmul-f32")]
     Show {
@@ -136,6 +142,49 @@ pub(super) enum TaskCommand {
     /// List the tasks in the ledger
     #[command(after_help = "Example:\n  muster task list --json")]
     List,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum ImportCommand {
+    /// From a case folder (case.json, a reference, a candidate); see docs/CASES.md
+    #[command(
+        after_help = "Example:\n  muster task import case-folder cases/01-saxpy --out saxpy\n  muster task lint saxpy && muster task add saxpy\n  muster submit 01-saxpy saxpy/candidates/candidate.cu --wait"
+    )]
+    CaseFolder {
+        /// The case folder
+        folder: PathBuf,
+        /// Folder of the new task; must not hold one yet
+        #[arg(long, value_name = "FOLDER")]
+        out: PathBuf,
+        /// What becomes of configs that are not visible: a sealed holdout, or cases that gate like the others
+        #[arg(long, value_enum, default_value_t = HiddenConfigs::Sealed)]
+        hidden: HiddenConfigs,
+    },
+}
+
+/// What becomes of configs that are not visible.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+pub(super) enum HiddenConfigs {
+    Sealed,
+    Open,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum CaseCommand {
+    /// Run every case of a folder on the running fleet and compare with its expected.json
+    #[command(
+        after_help = "Example:\n  muster case run cases --on cpu:x86-64-v3 --only '0*'\n\n`scripts/run-cases.sh` starts a fleet of its own for it. Exit code 1: a case failed."
+    )]
+    Run {
+        /// A folder of case folders, or one case folder
+        folder: PathBuf,
+        /// Device class [default: that of the fleet, if it has one]
+        #[arg(long, value_name = "CLASS")]
+        on: Option<String>,
+        /// Only cases whose folder name contains this; `*` stands for anything
+        #[arg(long, value_name = "PATTERN")]
+        only: Option<String>,
+    },
 }
 
 #[derive(Debug, Args)]

@@ -37,6 +37,8 @@ pub enum Ending {
     Unverified,
     /// A waited-for cell ended without a verdict.
     Unanswered,
+    /// What was put to the test failed it; the answer says where.
+    Failed,
 }
 
 /// Parses the command line, runs the command, prints, and answers with the exit code.
@@ -57,6 +59,7 @@ pub fn run() -> ExitCode {
     };
     match runtime.block_on(dispatch(&context, cli.command)) {
         Ok(Ending::Done) => ExitCode::SUCCESS,
+        Ok(Ending::Failed) => ExitCode::from(1),
         Ok(Ending::Unverified) => ExitCode::from(4),
         Ok(Ending::Unanswered) => ExitCode::from(5),
         Err(refusal) => refused(&refusal, cli.json),
@@ -68,6 +71,7 @@ async fn dispatch(context: &Context, command: Command) -> Result<Ending, Refusal
         Command::Up(args) => command::up::up(context, &args).await,
         Command::Down => command::down::down(context).await,
         Command::Task(args) => command::task::run(context, args).await,
+        Command::Case(args) => command::case::run(context, args).await,
         Command::Submit(args) => command::submit::run(context, &args).await,
         Command::Status(args) => command::status::run(context, &args).await,
         Command::Cancel { submission } => command::status::cancel(context, &submission).await,

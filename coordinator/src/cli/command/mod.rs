@@ -1,6 +1,7 @@
 //! One file for each subcommand.
 
 pub(super) mod bench;
+pub(super) mod case;
 pub(super) mod doctor;
 pub(super) mod down;
 pub(super) mod ledger;

@@ -1,6 +1,6 @@
 //! `muster task new|lint|add|show|list`.
 
-use crate::cli::args::TaskCommand;
+use crate::cli::args::{HiddenConfigs, ImportCommand, TaskCommand};
 use crate::cli::client::{Client, segment};
 use crate::cli::output::{note, short, table};
 use crate::cli::{Context, Ending};
@@ -8,6 +8,7 @@ use crate::cli::{operand, spawn};
 use crate::http::body::{SealedBody, TaskBody, TaskView};
 use crate::state::io;
 use data_encoding::HEXLOWER;
+use fleet_config::config::case_folder::{Hidden, TaskFolder, translate};
 use fleet_config::config::{Findings, load, scaffold};
 use fleet_config::domain::{BlobRef, HoldoutSection, Task, canonical};
 use fleet_config::refusal::Refusal;
@@ -23,6 +24,13 @@ pub(crate) async fn run(context: &Context, command: TaskCommand) -> Result<Endin
         }
         TaskCommand::Lint { folder, no_run } => lint(context, &folder, no_run),
         TaskCommand::Add { folder } => add(context, &folder).await,
+        TaskCommand::Import(ImportCommand::CaseFolder { folder, out, hidden }) => {
+            let hidden = match hidden {
+                HiddenConfigs::Sealed => Hidden::Sealed,
+                HiddenConfigs::Open => Hidden::Open,
+            };
+            import(context, &folder, &out, hidden)
+        }
         TaskCommand::Show { task } => {
             let mut client = Client::connect(&context.state).await?;
             let task: Task = client.get(&format!("/v1/tasks/{}", segment(&task))).await?;
@@ -136,7 +144,70 @@ fn check_by_running(folder: &Path) -> Result<Value, Refusal> {
     })
 }
 
+/// Makes a task folder from a case folder.
+fn import(context: &Context, folder: &Path, out: &Path, hidden: Hidden) -> Result<Ending, Refusal> {
+    let (case, sources) = load::case_folder(folder)?;
+    let made = translate(&case, &sources, hidden)?;
+    write_task(&made, out)?;
+    for warning in &made.warnings {
+        note(&format!("warning: {warning}"));
+    }
+    let answer = json!({
+        "folder": out, "task": made.name, "candidates": made.candidates,
+        "timed": made.timed, "gating": made.gating, "sealed": made.sealed, "warnings": made.warnings,
+    });
+    context.output.print(&answer, |_| {
+        let list = |names: &[String]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        format!(
+            "wrote {}: task {}\ntimed    {}\ngating   {}\nsealed   {}\ncandidates {}\nnext: muster task lint {}",
+            out.display(),
+            made.name,
+            list(&made.timed),
+            list(&made.gating),
+            list(&made.sealed),
+            list(&made.candidates),
+            out.display()
+        )
+    });
+    Ok(Ending::Done)
+}
+
+/// Writes the files of a task folder; an existing task is not touched.
+pub(super) fn write_task(made: &TaskFolder, out: &Path) -> Result<(), Refusal> {
+    let file = out.join("task.toml");
+    if file.exists() {
+        let cause = "this folder holds a task already";
+        return Err(Refusal::new("task/exists", file.display().to_string(), cause, "name another folder"));
+    }
+    for (path, bytes) in &made.files {
+        let path = out.join(path);
+        let place = path.display().to_string();
+        let parent = path.parent().unwrap_or(out);
+        std::fs::create_dir_all(parent).map_err(|error| io(&parent.display().to_string(), &error))?;
+        std::fs::write(&path, bytes).map_err(|error| io(&place, &error))?;
+    }
+    Ok(())
+}
+
 async fn add(context: &Context, folder: &Path) -> Result<Ending, Refusal> {
+    let (view, warnings) = add_folder(context, folder).await?;
+    for warning in &warnings {
+        note(&format!("warning: {warning}"));
+    }
+    context.output.print(&view, |view| {
+        let word = if view.added { "added" } else { "already in the ledger:" };
+        let note =
+            if view.added { "\nnot compiled or run yet: `muster task lint FOLDER` does that" } else { "" };
+        format!("{word} {} {} at leaf {}{note}", view.name, view.task, view.index)
+    });
+    Ok(Ending::Done)
+}
+
+/// Adds the task in `folder`; answers with the lint's warnings too.
+pub(super) async fn add_folder(
+    context: &Context,
+    folder: &Path,
+) -> Result<(TaskView, Vec<Refusal>), Refusal> {
     let mut salt = Zeroizing::new([0u8; 32]);
     getrandom::fill(salt.as_mut()).map_err(|error| {
         Refusal::new("state/randomness", "", error.to_string(), "check the machine's random source")
@@ -150,22 +221,13 @@ async fn add(context: &Context, folder: &Path) -> Result<Ending, Refusal> {
             .pop()
             .unwrap_or_else(|| Refusal::new("internal/empty", "", "no refusal in an error", "report this"))
     })?;
-    for warning in &loaded.warnings {
-        note(&format!("warning: {warning}"));
-    }
     let mut client = Client::connect(&context.state).await?;
     for (_, bytes) in loaded.blobs {
         let _stored: BlobRef = client.put("/v1/blobs", bytes).await?;
     }
     let holdout = loaded.holdout.map(|section| sealed(&section, &salt)).transpose()?;
-    let view: TaskView = client.post("/v1/tasks", &TaskBody { task: loaded.task, holdout }).await?;
-    context.output.print(&view, |view| {
-        let word = if view.added { "added" } else { "already in the ledger:" };
-        let note =
-            if view.added { "\nnot compiled or run yet: `muster task lint FOLDER` does that" } else { "" };
-        format!("{word} {} {} at leaf {}{note}", view.name, view.task, view.index)
-    });
-    Ok(Ending::Done)
+    let view = client.post("/v1/tasks", &TaskBody { task: loaded.task, holdout }).await?;
+    Ok((view, loaded.warnings))
 }
 
 fn sealed(section: &HoldoutSection, salt: &[u8; 32]) -> Result<SealedBody, Refusal> {

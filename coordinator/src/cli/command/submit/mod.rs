@@ -5,6 +5,8 @@ mod follow;
 mod progress;
 mod target;
 
+pub(super) use target::fleet_classes;
+
 use super::status;
 use crate::cli::args::SubmitArgs;
 use crate::cli::client::{Client, segment};
@@ -13,7 +15,7 @@ use crate::cli::{Context, Ending};
 use crate::driver::request::CellView;
 use crate::http::body::{Receipt, SubmitBody};
 use candidates::Candidates;
-use fleet_config::domain::{Reuse, Task};
+use fleet_config::domain::{Reuse, SubmissionId, Task};
 use fleet_config::refusal::Refusal;
 use progress::Progress;
 use serde::Serialize;
@@ -32,23 +34,7 @@ struct Answer {
 /// ask for it later.
 pub(crate) async fn run(context: &Context, args: &SubmitArgs) -> Result<Ending, Refusal> {
     let mut client = Client::connect(&context.state).await?;
-    let task: Task = client.get(&format!("/v1/tasks/{}", segment(&args.task))).await?;
-    let task_id = task.id().map_err(|error| {
-        Refusal::new("task/not-canonical", &args.task, error.to_string(), "add the task again")
-    })?;
-    let candidates = Candidates::read(&mut client, &task, &args.candidates).await?;
-    let targets =
-        if args.on.is_empty() { target::fleet_classes(&mut client).await? } else { args.on.clone() };
-    let reuse = if args.fresh { Reuse::Fresh } else { Reuse::Allowed };
-    let body = SubmitBody {
-        task: task_id,
-        candidates: candidates.documents(),
-        targets: targets.clone(),
-        policy: args.policy.clone(),
-        reuse,
-        nonce: args.nonce.clone(),
-    };
-    let receipt: Receipt = client.post("/v1/submissions", &body).await?;
+    let Sent { candidates, targets, receipt } = post(&mut client, args).await?;
     let submission = receipt.submission;
     if args.wait {
         note(&format!("submission {submission}"));
@@ -77,6 +63,46 @@ pub(crate) async fn run(context: &Context, args: &SubmitArgs) -> Result<Ending, 
         .print(&answer, |answer| if args.wait { status::render(&answer.cells) } else { accepted(answer) });
     Ok(if unanswered { Ending::Unanswered } else { Ending::Done })
 }
+
+/// What was sent, and the answer.
+struct Sent {
+    candidates: Candidates,
+    targets: Vec<String>,
+    receipt: Receipt,
+}
+
+async fn post(client: &mut Client, args: &SubmitArgs) -> Result<Sent, Refusal> {
+    let task: Task = client.get(&format!("/v1/tasks/{}", segment(&args.task))).await?;
+    let task_id = task.id().map_err(|error| {
+        Refusal::new("task/not-canonical", &args.task, error.to_string(), "add the task again")
+    })?;
+    let candidates = Candidates::read(client, &task, &args.candidates).await?;
+    let targets = if args.on.is_empty() { fleet_classes(client).await? } else { args.on.clone() };
+    let reuse = if args.fresh { Reuse::Fresh } else { Reuse::Allowed };
+    let body = SubmitBody {
+        task: task_id,
+        candidates: candidates.documents(),
+        targets: targets.clone(),
+        policy: args.policy.clone(),
+        reuse,
+        nonce: args.nonce.clone(),
+    };
+    let receipt: Receipt = client.post("/v1/submissions", &body).await?;
+    Ok(Sent { candidates, targets, receipt })
+}
+
+/// Sends without a word.
+pub(super) async fn send(client: &mut Client, args: &SubmitArgs) -> Result<Receipt, Refusal> {
+    Ok(post(client, args).await?.receipt)
+}
+
+/// Waits for the end of a submission without a word and answers with its cells.
+pub(super) async fn wait(context: &Context, submission: SubmissionId) -> Result<Vec<CellView>, Refusal> {
+    follow::follow(context, submission, &mut Progress::silent(), RECONNECT).await
+}
+
+/// How long a coordinator that went away is waited for where nobody said how long.
+const RECONNECT: Duration = Duration::from_secs(120);
 
 /// What is said of a submission that nobody waits for.
 fn accepted(answer: &Answer) -> String {

@@ -48,6 +48,11 @@ impl Progress {
         Self::shown_as(show, total, labels)
     }
 
+    /// Shows nothing.
+    pub(super) fn silent() -> Self {
+        Self::shown_as(Show::Nothing, 0, BTreeMap::new())
+    }
+
     fn shown_as(show: Show, total: u64, labels: BTreeMap<String, String>) -> Self {
         Self {
             show,

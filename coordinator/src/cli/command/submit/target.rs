@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 /// Every device class of the nodes that are ready. CPUs and GPUs are measured by different policies and never
 /// ranked together, so a fleet of both needs to be told.
-pub(super) async fn fleet_classes(client: &mut Client) -> Result<Vec<String>, Refusal> {
+pub(in crate::cli::command) async fn fleet_classes(client: &mut Client) -> Result<Vec<String>, Refusal> {
     let nodes: Vec<NodeView> = client.get("/v1/nodes").await?;
     classes_of(&nodes)
 }

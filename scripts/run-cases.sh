@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# Runs every case of a folder through a fleet of its own and compares the verdicts with the answers: docs/CASES.md.
+# Ends with a line `N passed, N failed, N skipped`; exit code 0 only when none failed. Uses the binaries in $MUSTER_BIN
+# where it is set, else builds them; needs no Python and no jq.
+set -euo pipefail
+
+usage="usage: scripts/run-cases.sh DIR [--on CLASS] [--json] [--only PATTERN] [--keep] [--unsafe-no-sandbox]
+  DIR                   a folder of case folders, or one case folder
+  --on CLASS            device class, such as cpu:x86-64-v3 or nvidia:sm_90a [this machine's best CPU level]
+  --json                one JSON document on standard output
+  --only PATTERN        only cases whose name contains it; * stands for anything
+  --keep                keep the state folder
+  --unsafe-no-sandbox   run candidates unconfined; every record shows it"
+folder='' class='' keep=no form=() only=() node_flags=()
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --on) class=${2:?--on needs a class}; shift ;;
+    --json) form=(--json) ;;
+    --only) only=(--only "${2:?--only needs a pattern}"); shift ;;
+    --keep) keep=yes ;;
+    --unsafe-no-sandbox) node_flags+=("$1") ;;
+    --help | -h) echo "$usage"; exit 0 ;;
+    -*) echo "$usage" >&2; exit 2 ;;
+    *) [ -z "$folder" ] || { echo "$usage" >&2; exit 2; }; folder=$1 ;;
+  esac
+  shift
+done
+[ -n "$folder" ] || { echo "$usage" >&2; exit 2; }
+die() { echo "run-cases: $*" >&2; exit 1; }
+[ -d "$folder" ] || die "$folder is no folder"
+folder=$(cd "$folder" && pwd)
+cd "$(dirname "$0")/.."
+
+[ "$(uname -s)" = Linux ] || die "this needs Linux"
+if [ -z "${MUSTER_BIN:-}" ]; then
+  command -v cargo >/dev/null || die "Rust is missing: see https://rustup.rs, or set MUSTER_BIN to a folder with the three binaries"
+  # One package at a time: features unify in a workspace build, and nodes are built without the index.
+  cargo build --quiet --locked --release -p coordinator >&2
+  cargo build --quiet --locked --release -p agent-node >&2
+  MUSTER_BIN=${CARGO_TARGET_DIR:-$PWD/target}/release
+fi
+export MUSTER_BIN
+muster=$MUSTER_BIN/muster node=$MUSTER_BIN/muster-node
+for binary in muster muster-coordinator muster-node; do
+  [ -x "$MUSTER_BIN/$binary" ] || die "$MUSTER_BIN/$binary is missing; put all three binaries there, or unset MUSTER_BIN to build them"
+done
+
+state=$(mktemp -d "${TMPDIR:-/tmp}/muster-cases.XXXXXX")
+export MUSTER_STATE=$state
+node_pid=
+stop() {
+  code=$?
+  trap - EXIT
+  if [ -n "$node_pid" ] && kill "$node_pid" 2>/dev/null; then wait "$node_pid" || true; fi
+  "$muster" down >/dev/null 2>&1 || true
+  if [ "$keep" = yes ]; then echo "run-cases: state kept in $state" >&2; else rm -rf "$state"; fi
+  exit "$code"
+}
+trap stop EXIT
+trap 'exit 130' INT TERM
+
+case "$class" in
+  '' | cpu:*)
+    [ -n "$class" ] || class=$("$node" devices --json | grep -o '"architecture": *"cpu:[^"]*"' | head -1 | grep -o 'cpu:[^"]*') ||
+      die "this machine has no CPU device; \`muster doctor\` says what is missing"
+    "$muster" up --level "$class" "${node_flags[@]}" >&2
+    ;;
+  *)
+    # The GPUs of this machine alone: candidates of cases never run beside another device's.
+    "$muster" up --no-node >&2
+    mkdir -p "$state/nodes" && printf '[devices]\ncpu = false\n' >"$state/node.toml"
+    "$muster" node invite >"$state/invite"
+    "$node" run --state "$state/nodes/gpu" --name cases --config "$state/node.toml" --invite-file "$state/invite" \
+      "${node_flags[@]}" >"$state/node.log" 2>&1 &
+    node_pid=$!
+    ready=no
+    for _ in $(seq 300); do
+      if "$muster" node list --json | grep -q '"architecture": *"nvidia:'; then ready=yes; break; fi
+      kill -0 "$node_pid" 2>/dev/null || { tail -n 20 "$state/node.log" >&2; die "the node ended before it joined"; }
+      sleep 0.2
+    done
+    [ "$ready" = yes ] || { tail -n 20 "$state/node.log" >&2; die "the node offers no GPU within a minute"; }
+    ;;
+esac
+"$muster" case run "$folder" --on "$class" "${only[@]}" "${form[@]}"
