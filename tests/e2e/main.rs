@@ -1,5 +1,6 @@
 //! Whole-fleet tests on the CPU device: a process is only what its binary does.
 
+mod case;
 mod coordinator;
 mod damage;
 mod hostile;

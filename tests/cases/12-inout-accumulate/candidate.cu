@@ -1,0 +1,7 @@
+extern "C" __global__ void run(const double* x, double* y, int c) {
+  int r = threadIdx.x;
+  if (r >= 40) return;
+  double s = y[r];
+  for (int k = 0; k < c; ++k) s += x[r * c + k];
+  y[r] = s;
+}
