@@ -59,7 +59,9 @@ pub(super) enum Command {
         submission: String,
     },
     /// The ranking of a task, from the ledger (no coordinator needed)
-    #[command(after_help = "Example:\n  muster rank matmul-f32 --as-of 28")]
+    #[command(
+        after_help = "Example:\n  muster rank matmul-f32 --as-of 28\n  muster rank matmul-f32 --sandbox full"
+    )]
     Rank(RankArgs),
     /// One record with its evidence, from the ledger (no coordinator needed)
     #[command(after_help = "Example:\n  muster show 5")]
@@ -233,6 +235,9 @@ pub(super) struct RankArgs {
     /// As the ledger stood at this size
     #[arg(long, value_name = "SIZE")]
     pub as_of: Option<u64>,
+    /// Leave out results of a weaker sandbox: full, kernel or none
+    #[arg(long, value_name = "LEVEL", default_value = "none")]
+    pub sandbox: fleet_config::domain::SandboxLevel,
 }
 
 #[derive(Debug, Args)]

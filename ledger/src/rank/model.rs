@@ -3,7 +3,7 @@
 use crate::entry::predicate::ResultRecord;
 use fleet_config::domain::{
     Architecture, Blame, CandidateId, ClassId, DeviceKind, LeafIndex, PartsPerBillion, PolicyId, RecordId,
-    SampleSeries, Stage, Status, TaskId,
+    SampleSeries, SandboxLevel, Stage, Status, TaskId,
 };
 use serde::{Deserialize, Serialize};
 
@@ -31,6 +31,8 @@ pub struct Ranking {
     pub task_name: String,
     /// Tree size that the answer is about.
     pub as_of: u64,
+    /// Results of a weaker sandbox were left out; `none` leaves out none.
+    pub least_sandbox: SandboxLevel,
     /// GPUs before CPUs, then by architecture, model and class.
     pub tables: Vec<Table>,
 }
@@ -50,6 +52,8 @@ pub struct Table {
     pub fleet_faults: Vec<FleetFault>,
     /// Results that this table is made from.
     pub attempts: u64,
+    /// The weakest sandbox that any of them ran in.
+    pub weakest_sandbox: SandboxLevel,
     /// [`CPU_NOTICE`], or empty.
     pub notice: String,
 }

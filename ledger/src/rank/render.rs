@@ -1,7 +1,7 @@
 //! The ranking as plain text.
 
 use super::model::{Place, RankRow, Ranking, RejectedGroup, Table};
-use fleet_config::domain::PartsPerBillion;
+use fleet_config::domain::{PartsPerBillion, SandboxLevel};
 use std::fmt::Write as _;
 
 /// Longest name that a table shows; the record has the whole one.
@@ -15,6 +15,10 @@ pub fn render(ranking: &Ranking) -> String {
         ranking.task.short(),
         ranking.as_of
     );
+    if ranking.least_sandbox > SandboxLevel::None {
+        let least = ranking.least_sandbox;
+        line(&mut text, format_args!("only results of sandbox level {least} or closer"));
+    }
     if ranking.tables.is_empty() {
         text.push_str("\nno results yet\n");
     }
@@ -40,6 +44,7 @@ fn push_table(text: &mut String, table: &Table) {
         let count = table.fleet_faults.len();
         line(text, format_args!("  {count} attempt(s) ended by the fleet's own fault, charged to nobody"));
     }
+    line(text, format_args!("  sandbox: {} or closer in every result", table.weakest_sandbox));
     if !table.notice.is_empty() {
         line(text, format_args!("  {}", table.notice));
     }

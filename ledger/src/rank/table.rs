@@ -5,16 +5,19 @@ use super::model::{
 };
 use crate::stats;
 use fleet_config::domain::{
-    Architecture, CandidateId, CaseKind, ClassId, DeviceKind, PartsPerBillion, PolicyId, Status, Task, TaskId,
+    Architecture, CandidateId, CaseKind, ClassId, DeviceKind, PartsPerBillion, PolicyId, SandboxLevel,
+    Status, Task, TaskId,
 };
 use std::collections::BTreeMap;
 
 const ONE: PartsPerBillion = PartsPerBillion(1_000_000_000);
 
-/// Ranks `results` of `task`, as of a tree of `as_of` entries: later ones and those of other tasks are left out.
-pub fn rank(task: &Task, id: TaskId, results: Vec<RankInput>, as_of: u64) -> Ranking {
-    let mut results: Vec<RankInput> =
-        results.into_iter().filter(|input| input.leaf.0 < as_of && input.record.task == id).collect();
+/// Ranks `results` of `task`, as of a tree of `as_of` entries: later ones, those of other tasks and those that ran in a
+/// weaker sandbox than `least` are left out.
+pub fn rank(task: &Task, id: TaskId, results: Vec<RankInput>, as_of: u64, least: SandboxLevel) -> Ranking {
+    let asked_for =
+        |input: &RankInput| input.leaf.0 < as_of && input.record.task == id && sandbox_of(input) >= least;
+    let mut results: Vec<RankInput> = results.into_iter().filter(asked_for).collect();
     results.sort_by_key(|input| input.leaf);
     let built: BTreeMap<Likeness, ClassId> =
         results.iter().filter(|i| i.record.build.is_some()).map(|i| (likeness(i), i.record.class)).collect();
@@ -38,7 +41,12 @@ pub fn rank(task: &Task, id: TaskId, results: Vec<RankInput>, as_of: u64) -> Ran
         };
         key(a).cmp(&key(b))
     });
-    Ranking { task: id, task_name: task.name.clone(), as_of, tables }
+    Ranking { task: id, task_name: task.name.clone(), as_of, least_sandbox: least, tables }
+}
+
+/// The sandbox that a result ran in. A word that this version does not know vouches for nothing.
+fn sandbox_of(input: &RankInput) -> SandboxLevel {
+    input.record.sandbox.parse().unwrap_or(SandboxLevel::None)
 }
 
 /// What two results share when only what a build adds to the class may differ.
@@ -105,6 +113,7 @@ fn table(class: ClassId, inputs: &[RankInput], cases: &[&str]) -> Option<Table> 
         rejected: rejected.into_iter().map(group).collect(),
         fleet_faults,
         attempts: inputs.len() as u64,
+        weakest_sandbox: inputs.iter().map(sandbox_of).min().unwrap_or(SandboxLevel::None),
         notice: if is_cpu { CPU_NOTICE.to_owned() } else { String::new() },
     })
 }

@@ -29,7 +29,7 @@ fn inputs(world: &World, entries: &[Sealed]) -> Vec<RankInput> {
 }
 
 fn ranking(world: &World, entries: &[Sealed], as_of: u64) -> Ranking {
-    rank(&task(), TaskId(world.task.digest().0), inputs(world, entries), as_of)
+    rank(&task(), TaskId(world.task.digest().0), inputs(world, entries), as_of, SandboxLevel::None)
 }
 
 fn names(table: &Table) -> Vec<(&str, Place)> {
@@ -124,7 +124,7 @@ fn the_latest_ok_counts_and_earlier_sizes_answer_as_they_did() {
     let mut shuffled = inputs(&world, &entries);
     shuffled.reverse();
     let id = TaskId(world.task.digest().0);
-    assert_eq!(rank(&task(), id, shuffled, 2), late);
+    assert_eq!(rank(&task(), id, shuffled, 2, SandboxLevel::None), late);
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn gpus_and_cpus_and_other_classes_never_share_a_table() {
     results[1].record.device_kind = DeviceKind::Gpu;
     results[1].record.architecture = "nvidia:sm_90a".parse().unwrap();
     results[2].record.class = ClassId([9; 32]);
-    let ranking = rank(&task(), TaskId(world.task.digest().0), results, 3);
+    let ranking = rank(&task(), TaskId(world.task.digest().0), results, 3, SandboxLevel::None);
     let kinds: Vec<_> =
         ranking.tables.iter().map(|t| (t.device_kind, t.rows.len(), t.notice.clone())).collect();
     let cpu = (DeviceKind::Cpu, 2, CPU_NOTICE.to_owned());
@@ -180,7 +180,7 @@ fn what_did_not_compile_is_listed_with_what_it_competed_with() {
     results[1].record.class = ClassId([9; 32]);
     results[2].record.class = ClassId([9; 32]);
     results[2].device_model = "another model".to_owned();
-    let ranking = rank(&task(), TaskId(world.task.digest().0), results, 3);
+    let ranking = rank(&task(), TaskId(world.task.digest().0), results, 3, SandboxLevel::None);
     let listed: Vec<(usize, usize)> =
         ranking.tables.iter().map(|t| (t.rows.len(), t.rejected.len())).collect();
     assert_eq!(listed, [(2, 1), (0, 1)]);
@@ -209,4 +209,32 @@ fn the_rendered_table_looks_like_this() {
     assert!(lines[4].contains("1  twice") && lines[4].contains("×"), "{}", lines[4]);
     assert!(lines[5].contains("–  baseline") && lines[5].ends_with("1.000×"), "{}", lines[5]);
     assert_eq!(lines.last(), Some(&"  The order on a CPU says nothing about GPUs."));
+}
+
+#[test]
+fn a_weaker_sandbox_is_left_out_when_asked_and_told_when_not() {
+    let mut world = World::new();
+    let entries = [
+        ok(&mut world, "confined", 1, [(2000, 1000), (2000, 1000)]),
+        ok(&mut world, "closely", 2, [(2000, 1000), (2000, 1000)]),
+        ok(&mut world, "strangely", 3, [(2000, 1000), (2000, 1000)]),
+    ];
+    let id = TaskId(world.task.digest().0);
+    let rank_from = |least| {
+        let mut given = inputs(&world, &entries);
+        for (input, word) in given.iter_mut().zip(["kernel", "full", "of a later version"]) {
+            input.record.sandbox = word.to_owned();
+        }
+        rank(&task(), id, given, 3, least)
+    };
+    let rows = |ranking: &Ranking| ranking.tables[0].rows.iter().filter(|row| row.record.is_some()).count();
+    let all = rank_from(SandboxLevel::None);
+    assert_eq!((rows(&all), all.tables[0].weakest_sandbox), (3, SandboxLevel::None));
+    let kernel = rank_from(SandboxLevel::Kernel);
+    assert_eq!((rows(&kernel), kernel.tables[0].weakest_sandbox), (2, SandboxLevel::Kernel));
+    let full = rank_from(SandboxLevel::Full);
+    assert_eq!((rows(&full), full.tables[0].weakest_sandbox), (1, SandboxLevel::Full));
+    let text = render::render(&full);
+    assert!(text.contains("only results of sandbox level full or closer"), "{text}");
+    assert!(text.contains("sandbox: full or closer in every result"), "{text}");
 }

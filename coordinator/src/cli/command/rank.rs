@@ -24,7 +24,7 @@ pub(crate) fn run(context: &Context, args: &RankArgs) -> Result<Ending, Refusal>
     let (task, results) = collect(id, entries, &mut |digest| reading.blob(digest)).map_err(|error| {
         Refusal::new("rank/task", &args.task, error.to_string(), "run `muster ledger verify`")
     })?;
-    let ranking = rank(&task, id, results, as_of);
+    let ranking = rank(&task, id, results, as_of, args.sandbox);
     context.output.print(&ranking, render::render);
     Ok(Ending::Done)
 }

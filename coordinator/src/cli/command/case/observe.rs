@@ -5,7 +5,7 @@ use crate::cli::client::Client;
 use crate::cli::reading::Reading;
 use crate::driver::request::CellView;
 use crate::http::body::TextView;
-use fleet_config::domain::{Digest, LeafIndex, Outcome, TaskId};
+use fleet_config::domain::{Digest, LeafIndex, Outcome, SandboxLevel, TaskId};
 use fleet_config::refusal::Refusal;
 use ledger::entry::predicate::ResultRecord;
 use ledger::entry::{Body, Entry, Envelope};
@@ -108,7 +108,7 @@ fn standing(reading: &Reading, task: TaskId, result: &ResultRecord) -> Result<Op
     let (task_document, inputs) = collected.map_err(|error| {
         Refusal::new("case/rank", task.to_string(), error.to_string(), "run `muster ledger verify`")
     })?;
-    let ranking = rank(&task_document, task, inputs, size);
+    let ranking = rank(&task_document, task, inputs, size, SandboxLevel::None);
     let rows = ranking.tables.iter().flat_map(|table| &table.rows);
     let own = rows.into_iter().find(|row| row.candidate == Some(result.candidate));
     Ok(own.map(|row| row.score.0 as f64 / 1e9))
