@@ -1,6 +1,7 @@
 //! Votes, matches and reductions of a warp, and cooperative groups, against what each lane should see.
 
 use crate::bench::{Bench, Given, bench_with, ints, launch};
+use fleet_config::domain::FaultKind;
 use std::path::PathBuf;
 
 fn both(check: impl Fn(&Bench)) {
@@ -171,6 +172,50 @@ extern "C" __global__ void k(const int* x, int* y) {
             let pair: Vec<usize> = kind.iter().copied().skip(rank / 2 * 2).take(2).collect();
             expected[7] = place(&pair);
             assert_eq!(*got, expected, "thread {t}");
+        }
+    });
+}
+
+#[test]
+fn the_active_lanes_of_a_loop_are_those_that_still_turn() {
+    const SOURCE: &str = r#"
+extern "C" __global__ void k(const int* x, int* y) {
+  int seen = 0;
+  for (int i = 0; i < x[threadIdx.x]; ++i) seen += __popc(__activemask());
+  if (x[threadIdx.x] == 1) seen += 1000 * __popc(__activemask());
+  __syncthreads();
+  y[threadIdx.x] = seen;
+}"#;
+    both(|bench| {
+        let x: Vec<i32> = (0..40).map(|t| 1 + t % 5).collect();
+        for (t, got) in run(bench, SOURCE, &x, 1).iter().enumerate() {
+            let turning = |turn: i32| lanes(&x, t, |u| x[u] > turn).count_ones() as i32;
+            let alone = if x[t] == 1 { 1000 * lanes(&x, t, |u| x[u] == 1).count_ones() as i32 } else { 0 };
+            assert_eq!(got[0], (0..x[t]).map(turning).sum::<i32>() + alone, "thread {t}");
+        }
+    });
+}
+
+#[test]
+fn collectives_under_wrong_masks_are_named() {
+    const HEAD: &str = "extern \"C\" __global__ void k(const int* x, int* y) {\n";
+    let cases = [
+        (
+            "if (threadIdx.x < 4) y[threadIdx.x] = __reduce_add_sync(0xf0u, x[0]); }",
+            FaultKind::BarrierDivergence,
+        ),
+        (
+            "if (threadIdx.x < 4) y[0] = __match_any_sync(0xffu, x[0]); else __syncthreads(); }",
+            FaultKind::BarrierDivergence,
+        ),
+    ];
+    both(|bench| {
+        for (body, kind) in cases {
+            let given = vec![raw(&[0; 32]), Given::Out(128)];
+            let failure = bench.run(&format!("{HEAD}{body}"), "k", &launch(1, 32, given)).unwrap_err();
+            let cause = failure.outcome.cause.as_ref().unwrap();
+            assert_eq!(cause.fault, Some(kind), "{body}\n{:?}", failure.outcome);
+            assert_eq!(cause.source.as_ref().map(|place| place.line), Some(2), "{body}");
         }
     });
 }
