@@ -55,5 +55,5 @@ fn an_imported_case_is_a_task_like_any_other() {
     assert_eq!(task["added"], true);
     let candidate = fleet.path("imported/candidates/candidate.cu");
     let cells = fleet.submit("1-good", &[candidate], &["--on", CLASS]);
-    assert_eq!(fleet.record_of(&cells[0])["outcome"]["status"], "ok");
+    assert_eq!(fleet.record_of(&cells[0])["statement"]["predicate"]["outcome"]["status"], "ok");
 }

@@ -22,6 +22,9 @@ use std::time::Duration;
 /// kernel that still runs does to it is far more.
 const USUAL_TIMES: u64 = 10;
 
+/// How often a known-good job may miss that: a neighbour's work passes, what a candidate left behind stays.
+const NEXT_TRIES: usize = 3;
+
 /// What a verdict may take beside the budgets of its task: queue, transfers, the baseline, a busy machine.
 const WALL_SLACK: Duration = Duration::from_secs(120);
 
@@ -270,12 +273,18 @@ impl<'a> Runner<'a> {
     /// Whether the same worker answers a known-good job as before.
     async fn next_job(&self, expected: &Expected) -> Vec<String> {
         let mut faults = Vec::new();
-        let seen = match self.run(&self.good.job).await {
-            Ok(seen) => seen,
-            Err(refusal) => return vec![format!("expected the next job to be ok, got: {refusal}")],
-        };
+        let most = self.good.picoseconds.saturating_mul(USUAL_TIMES);
+        let mut seen = Observed::default();
+        for _ in 0..NEXT_TRIES {
+            seen = match self.run(&self.good.job).await {
+                Ok(seen) => seen,
+                Err(refusal) => return vec![format!("expected the next job to be ok, got: {refusal}")],
+            };
+            if seen.status != "ok" || seen.picoseconds <= most {
+                break;
+            }
+        }
         if expected.next_job_ok {
-            let most = self.good.picoseconds.saturating_mul(USUAL_TIMES);
             if seen.status != "ok" {
                 faults.push(format!(
                     "expected the next job to be ok, got {}: {}",
