@@ -1,34 +1,43 @@
 // Atomic functions on global and shared memory: relaxed, as in CUDA.
 #pragma once
 
+// With a fence in the source, a sanitizer is to take its atomics as what orders the memory around the fence.
+#ifdef MUSTER_FENCES
+#define MUSTER_UPDATE __ATOMIC_ACQ_REL
+#define MUSTER_LOAD __ATOMIC_ACQUIRE
+#else
+#define MUSTER_UPDATE __ATOMIC_RELAXED
+#define MUSTER_LOAD __ATOMIC_RELAXED
+#endif
+
 namespace muster {
 // Replaces *address by step(old) in one piece and answers old. Works on the bits, so that floats need no type
 // that the processor has no instruction for.
 template <class T, class Step> static inline T replace(T* address, Step step) {
   using Bits = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
   Bits* place = reinterpret_cast<Bits*>(address);
-  Bits old = __atomic_load_n(place, __ATOMIC_RELAXED), bits;
+  Bits old = __atomic_load_n(place, MUSTER_LOAD), bits;
   T value;
   do {
     memcpy(&value, &old, sizeof(T));
     T next = step(value);
     memcpy(&bits, &next, sizeof(T));
-  } while (!__atomic_compare_exchange_n(place, &old, bits, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+  } while (!__atomic_compare_exchange_n(place, &old, bits, true, MUSTER_UPDATE, MUSTER_LOAD));
   return value;
 }
 }
 
 #define MUSTER_ATOMIC_INTEGER(T)                                                                           \
-  static inline T atomicAdd(T* a, T v) { return __atomic_fetch_add(a, v, __ATOMIC_RELAXED); }              \
-  static inline T atomicSub(T* a, T v) { return __atomic_fetch_sub(a, v, __ATOMIC_RELAXED); }              \
-  static inline T atomicAnd(T* a, T v) { return __atomic_fetch_and(a, v, __ATOMIC_RELAXED); }              \
-  static inline T atomicOr(T* a, T v) { return __atomic_fetch_or(a, v, __ATOMIC_RELAXED); }                \
-  static inline T atomicXor(T* a, T v) { return __atomic_fetch_xor(a, v, __ATOMIC_RELAXED); }              \
-  static inline T atomicExch(T* a, T v) { return __atomic_exchange_n(a, v, __ATOMIC_RELAXED); }            \
+  static inline T atomicAdd(T* a, T v) { return __atomic_fetch_add(a, v, MUSTER_UPDATE); }              \
+  static inline T atomicSub(T* a, T v) { return __atomic_fetch_sub(a, v, MUSTER_UPDATE); }              \
+  static inline T atomicAnd(T* a, T v) { return __atomic_fetch_and(a, v, MUSTER_UPDATE); }              \
+  static inline T atomicOr(T* a, T v) { return __atomic_fetch_or(a, v, MUSTER_UPDATE); }                \
+  static inline T atomicXor(T* a, T v) { return __atomic_fetch_xor(a, v, MUSTER_UPDATE); }              \
+  static inline T atomicExch(T* a, T v) { return __atomic_exchange_n(a, v, MUSTER_UPDATE); }            \
   static inline T atomicMin(T* a, T v) { return muster::replace(a, [v](T o) { return v < o ? v : o; }); }  \
   static inline T atomicMax(T* a, T v) { return muster::replace(a, [v](T o) { return v > o ? v : o; }); }  \
   static inline T atomicCAS(T* a, T expected, T v) {                                                       \
-    __atomic_compare_exchange_n(a, &expected, v, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);               \
+    __atomic_compare_exchange_n(a, &expected, v, false, MUSTER_UPDATE, MUSTER_LOAD);               \
     return expected;                                                                                       \
   }
 MUSTER_ATOMIC_INTEGER(int)

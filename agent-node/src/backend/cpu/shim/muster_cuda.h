@@ -34,7 +34,12 @@
 #define __host__
 #define __constant__
 #define __grid_constant__
+#if MUSTER_SCREEN == 1 || MUSTER_SCREEN == 2
+// Where blocks run one after another on one thread, an ordinary variable does, and its name is in a report.
+#define __shared__ static __attribute__((aligned(16)))
+#else
 #define __shared__ thread_local __attribute__((aligned(16), tls_model("local-dynamic")))
+#endif
 #define __forceinline__ inline __attribute__((always_inline))
 #define muster_noinline __attribute__((noinline))
 #define __align__(n) __attribute__((aligned(n)))

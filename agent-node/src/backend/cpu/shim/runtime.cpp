@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
+#include "sanitizer_hooks.h"
 
 #include "muster_state.h"
 
@@ -23,10 +24,10 @@ constexpr unsigned THREADS_MAX = 1024;
 constexpr size_t PAGE = 4096;
 // A power of two apart, stacks of waiting threads would compete for the same cache lines: each starts on another
 // page and another line.
-constexpr size_t STACK = 64 * 1024;
+constexpr size_t STACK = 64 * 1024 * hook::STACK_FACTOR;
 constexpr size_t STRIDE = STACK + PAGE;
 // The first stack serves kernels that never wait; CUDA grants a thread 512 KiB of local memory.
-constexpr size_t FIRST_STACK = 576 * 1024;
+constexpr size_t FIRST_STACK = 576 * 1024 * hook::STACK_FACTOR;
 constexpr size_t SHARED_MAX = 256 * 1024;
 constexpr size_t GUARD = 1024 * 1024;
 constexpr int GUARD_INSTALL = 102; // MADV_GUARD_INSTALL, Linux 6.13: guards a page without splitting the mapping
@@ -53,7 +54,10 @@ extern "C" {
 struct muster_launch {
   void (*entry)(void**);
   void** arguments;
-  unsigned grid[3], block[3], shared_bytes, order;
+  unsigned grid[3], block[3], shared_bytes;
+  // In which order blocks and threads begin (0: by index, 1: backwards, 2: drawn from `seed`), and the bytes that
+  // unwritten shared memory and lanes that take no part are made of.
+  unsigned order, seed, shared_poison, lane_poison;
   void (*stop)(int kind, int line, unsigned waiting, unsigned alive);
 };
 struct muster_place {
@@ -85,6 +89,10 @@ struct Scheduler {
   Index index[THREADS_MAX];
   Thread thread[THREADS_MAX];
   Warp warp[THREADS_MAX / 32];
+  // Thread by place in the order of beginning, and the reverse.
+  unsigned short sequence[THREADS_MAX], position[THREADS_MAX];
+  uint64_t no_lane;
+  hook::State hooks;
 };
 // Not in the unnamed namespace: the compiler must expect them to change when all thread-local storage is overwritten.
 LOCAL Scheduler* scheduler;
@@ -172,6 +180,7 @@ void become(unsigned t) {
   s.thread[t].state = RUNNING;
   threadIdx = s.index[t];
   muster_linear = t;
+  hook::becomes(s.hooks, t, stack_low(running_stack), stack_high(running_stack));
 }
 
 [[noreturn]] void deadlock() {
@@ -207,6 +216,7 @@ void release_barrier() {
   unsigned count = s.barrier_count;
   s.barrier_count = s.barrier_sum = 0;
   s.barrier_line = 0;
+  hook::barrier_opens(s.hooks, s.current, s.waiting, count);
   for (unsigned i = 0; i < count; ++i) {
     unsigned t = s.waiting[i];
     if (s.thread[t].state == AT_BARRIER) push_ready(t);
@@ -219,6 +229,7 @@ bool complete_group(unsigned w, unsigned g) {
   Warp& warp = s.warp[w];
   unsigned arrived = warp.group[g].arrived;
   if (arrived != (warp.group[g].mask & warp.alive)) return false;
+  hook::warp_completes(s.hooks, w * 32, arrived, s.current);
   Thread* lanes = s.thread + w * 32;
   unsigned ballot = 0;
   for (unsigned rest = arrived; rest; rest &= rest - 1) {
@@ -233,7 +244,7 @@ bool complete_group(unsigned w, unsigned g) {
         lanes[l].all[__builtin_ctz(each)] = lanes[__builtin_ctz(each)].value;
     // Reading a lane that takes no part is undefined: the answer is poison, never a plausible value.
     if (lanes[l].source < 0) lanes[l].result = (uint64_t(arrived) << 32) | ballot;
-    else lanes[l].result = from < 32 && (arrived >> from & 1) ? lanes[from].value : ~uint64_t(0);
+    else lanes[l].result = from < 32 && (arrived >> from & 1) ? lanes[from].value : s.no_lane;
     unsigned t = w * 32 + l;
     if (t != s.current || s.thread[t].state == IN_WARP) push_ready(t);
   }
@@ -249,7 +260,7 @@ void settle(unsigned w) {
   if (!warp.asking) return;
   for (unsigned rest = warp.alive; rest; rest &= rest - 1) {
     unsigned t = w * 32 + unsigned(__builtin_ctz(rest));
-    if (t >= s.next || s.thread[t].state <= READY) return;
+    if (s.position[t] >= s.next || s.thread[t].state <= READY) return;
   }
   Thread* lanes = s.thread + w * 32;
   for (unsigned rest = warp.asking; rest; rest &= rest - 1) {
@@ -276,6 +287,7 @@ uint64_t meet(unsigned mask, uint64_t value, int source, int line) {
   me.value = value;
   me.source = source;
   me.line = line;
+  hook::arrives_in_warp(s.hooks, self);
   unsigned g = 0;
   while (g < warp.groups && warp.group[g].mask != mask) ++g;
   if (g == warp.groups) warp.group[warp.groups++] = Group{mask, 0};
@@ -292,6 +304,7 @@ void thread_exits() {
   Scheduler& s = *scheduler;
   unsigned t = s.current, w = t / 32;
   Warp& warp = s.warp[w];
+  hook::exits(s.hooks);
   s.thread[t].state = EXITED;
   --s.alive;
   warp.alive &= ~(1u << (t % 32));
@@ -316,10 +329,11 @@ void fiber_main() {
       muster_switch(&ignored, s.thread[t].stack_pointer);
     } else if (s.next < s.count) {
       s.start_first = false;
-      become(s.next++);
+      become(s.sequence[s.next++]);
       entry(arguments);
       thread_exits();
     } else if (s.alive == 0) {
+      hook::leaves(s.hooks);
       void* ignored;
       muster_switch(&ignored, s.outer);
     } else {
@@ -370,18 +384,42 @@ bool start_scheduler() {
 // A kernel without static shared memory has no more than our own variables there, with their padding.
 constexpr size_t OWN_LOCALS_MAX = 96;
 
-// Shared memory begins as NaN or -1, so that reading before writing shows.
+// Shared memory begins as poison, usually NaN or -1, so that reading before writing shows.
 void poison() {
   Scheduler& s = *scheduler;
   struct { Index a, b, c, d; unsigned linear, stack; char* dynamic; Scheduler* scheduler; } keep = {
       threadIdx, blockIdx, blockDim, gridDim, muster_linear, running_stack, muster_dynamic_shared, scheduler};
   if (s.static_size > OWN_LOCALS_MAX) {
-    memset(s.static_shared, 0xff, s.static_size);
+    memset(s.static_shared, int(s.launch->shared_poison), s.static_size);
     threadIdx = keep.a, blockIdx = keep.b, blockDim = keep.c, gridDim = keep.d;
     muster_linear = keep.linear, running_stack = keep.stack;
     muster_dynamic_shared = keep.dynamic, scheduler = keep.scheduler;
   }
-  memset(muster_dynamic_shared, 0xff, s.launch->shared_bytes);
+  memset(muster_dynamic_shared, int(s.launch->shared_poison), s.launch->shared_bytes);
+}
+
+unsigned draw(unsigned& state) { return (state = state * 1664525u + 1013904223u) >> 16; } // Knuth's "quick" generator
+
+void order_threads() {
+  Scheduler& s = *scheduler;
+  unsigned state = s.launch->seed;
+  for (unsigned i = 0; i < s.count; ++i) s.sequence[i] = (unsigned short)(s.launch->order == 1 ? s.count - 1 - i : i);
+  for (unsigned i = s.count; s.launch->order == 2 && i > 1; --i) {
+    unsigned other = draw(state) % i;
+    unsigned short kept = s.sequence[i - 1];
+    s.sequence[i - 1] = s.sequence[other];
+    s.sequence[other] = kept;
+  }
+  for (unsigned i = 0; i < s.count; ++i) s.position[s.sequence[i]] = (unsigned short)i;
+}
+
+// The block that comes `i`th. Multiplying by an odd prime that does not divide the count visits each once.
+uint64_t block_at(uint64_t i, uint64_t blocks) {
+  const muster_launch& launch = *scheduler->launch;
+  if (launch.order == 1) return blocks - 1 - i;
+  if (launch.order != 2) return i;
+  uint64_t step = blocks % 2654435761u ? 2654435761u : 1;
+  return uint64_t(((unsigned __int128)(i)*step + launch.seed) % blocks);
 }
 
 void run_block() {
@@ -402,7 +440,9 @@ void run_block() {
   for (unsigned i = 0; i < s.free_count && s.free[last] != 0; ++i)
     if (s.free[i] == 0) { s.free[i] = s.free[last]; s.free[last] = 0; }
   running_stack = s.free[--s.free_count];
+  hook::block_begins(s.hooks, &blockIdx.x, s.count, reinterpret_cast<const unsigned (*)[3]>(s.index));
   muster_switch(&s.outer, fresh(running_stack));
+  hook::block_ends(s.hooks, s.count);
   s.free[s.free_count++] = (unsigned short)running_stack;
 }
 }
@@ -410,6 +450,7 @@ void run_block() {
 extern "C" {
 HIDDEN int muster_barrier(int predicate, int line) noexcept {
   Scheduler& s = *scheduler;
+  hook::arrives_at_barrier(s.hooks);
   if (s.barrier_count == 0) { s.barrier_line = line; s.barrier_mixed = false; }
   if (line != s.barrier_line) s.barrier_mixed = true;
   s.barrier_sum += unsigned(predicate);
@@ -473,11 +514,16 @@ EXPORT int muster_run(const muster_launch* launch, uint64_t first, uint64_t last
   gridDim = Index{launch->grid[0], launch->grid[1], launch->grid[2]};
   // Ends at the guard, so that an overrun of dynamic shared memory faults.
   muster_dynamic_shared = s.shared_top - ((size_t(launch->shared_bytes) + 15) & ~size_t(15));
+  hook::dynamic_shared(muster_dynamic_shared, launch->shared_bytes, s.shared_top - SHARED_MAX, s.shared_top);
+  s.no_lane = launch->lane_poison * 0x0101010101010101u;
+  order_threads();
   unsigned t = 0;
   for (unsigned z = 0; z < launch->block[2]; ++z)
     for (unsigned y = 0; y < launch->block[1]; ++y)
       for (unsigned x = 0; x < launch->block[0]; ++x) s.index[t++] = Index{x, y, z};
-  for (uint64_t b = first; b < last; ++b) {
+  uint64_t blocks = uint64_t(launch->grid[0]) * launch->grid[1] * launch->grid[2];
+  for (uint64_t i = first; i < last; ++i) {
+    uint64_t b = block_at(i, blocks);
     uint64_t row = b / launch->grid[0];
     blockIdx = Index{unsigned(b % launch->grid[0]), unsigned(row % launch->grid[1]), unsigned(row / launch->grid[1])};
     poison();
