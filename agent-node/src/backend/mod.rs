@@ -8,6 +8,7 @@ pub mod conformance;
 pub mod cpu;
 pub mod cuda;
 pub mod pair;
+pub mod screen;
 
 use crate::sandbox::Confinement;
 use fleet_config::domain::{
@@ -15,6 +16,7 @@ use fleet_config::domain::{
     Milliseconds, Outcome, Picoseconds, Role,
 };
 use pair::{Company, PairRequest, Side, SideFailure};
+use screen::{ScreenOffer, ScreenRequest, Screening};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -60,6 +62,17 @@ pub trait Backend: Send + Sync {
     /// it is of no use any more; the failure then says who has it. By default nothing needs to be kept.
     fn claim(&self, _device: &DeviceId, _give_up: &dyn Fn() -> bool) -> Result<Box<dyn Send>, Failure> {
         Ok(Box::new(()))
+    }
+
+    /// The screens that this device kind knows, each with what keeps it from being run here.
+    fn screens(&self) -> Vec<ScreenOffer> {
+        Vec::new()
+    }
+
+    /// Runs one screen. What goes wrong beside the candidate is a failure or [`screen::Finding::NotRun`]; never a pass.
+    fn screen(&self, _device: &DeviceId, request: &ScreenRequest<'_>) -> Result<Screening, Failure> {
+        let cause = format!("this device kind has no screen {}", request.screen);
+        Ok(Screening::not_run(cause, "submit to a device kind that offers it"))
     }
 
     /// The volatile part of the fingerprint, now.

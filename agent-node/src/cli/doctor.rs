@@ -3,6 +3,7 @@
 use super::settings::{device_confinement, passing_wish};
 use super::{DoctorArguments, UNFIT};
 use agent_node::backend::conformance::{self, Bed, Finding, Verdict};
+use agent_node::backend::screen::{Missing, ScreenOffer};
 use agent_node::inventory::{Offer, cpu_offers};
 use agent_node::probe::cpu_levels;
 use agent_node::sandbox::{self, Confinement, Layer, Level};
@@ -50,6 +51,7 @@ pub(crate) fn doctor(arguments: &DoctorArguments) -> anyhow::Result<ExitCode> {
                 if let Some(offer) = offers.first() {
                     let compiler = offer.description.configuration.get(field::COMPILER);
                     report.put("C++ compiler", State::Ok, text(compiler), "");
+                    report.checks.extend(screen_checks(offer));
                     if arguments.full {
                         report.checks.extend(conformance_checks(offer, confinement, &folder));
                     }
@@ -110,6 +112,19 @@ fn sandbox_checks(confinement: Confinement) -> Vec<Check> {
     report.put_layer("control group", &found.cgroup, State::Weak);
     for weakness in &found.weaknesses {
         report.put("sandbox", State::Weak, weakness.as_str(), "");
+    }
+    report.checks
+}
+
+/// Which screens can be run here. A node does without those that it lacks, and says so in its records.
+fn screen_checks(offer: &Offer) -> Vec<Check> {
+    let mut report = Report { checks: Vec::new() };
+    for ScreenOffer { screen, missing } in offer.backend.screens() {
+        let name = format!("screen {}", screen.name());
+        match missing {
+            None => report.put(&name, State::Ok, screen.to_string(), ""),
+            Some(Missing { cause, next }) => report.put(&name, State::Weak, cause, &next),
+        }
     }
     report.checks
 }

@@ -4,7 +4,7 @@ use super::context::{Context, Hold};
 use super::fault::{Party, Stop};
 use super::prepare::Prepared;
 use super::resolve::entries;
-use crate::backend::{Artefact, CompileRequest};
+use crate::backend::{Artefact, CompileRequest, Failure};
 use fleet_config::domain::{Picoseconds, Stage};
 use std::collections::BTreeMap;
 
@@ -33,16 +33,26 @@ pub(super) fn compile(
 }
 
 fn one(context: &Context<'_>, prepared: &Prepared, party: Party) -> Result<Artefact, Stop> {
-    let request = CompileRequest {
+    let request = request(context, prepared, party, &format!("compile-{}", party.name()))?;
+    context.backend.compile(&request).map_err(|failure| party.charge(failure).into())
+}
+
+/// What is to be compiled of `party`, in a folder `folder` of the attempt.
+pub(super) fn request(
+    context: &Context<'_>,
+    prepared: &Prepared,
+    party: Party,
+    folder: &str,
+) -> Result<CompileRequest, Failure> {
+    Ok(CompileRequest {
         sources: prepared.sources[&party].clone(),
         headers: prepared.headers.clone(),
         entries: entries(&prepared.task, prepared.plan(party)),
         architecture: context.device.architecture.clone(),
         policy: prepared.policy.clone(),
         limit: prepared.task.limits.compile.min(context.assignment.compile),
-        folder: context.subfolder(&format!("compile-{}", party.name()), Stage::Compile)?,
+        folder: context.subfolder(folder, Stage::Compile)?,
         confinement: context.node.confinement,
         interrupt: context.interrupt.clone(),
-    };
-    context.backend.compile(&request).map_err(|failure| party.charge(failure).into())
+    })
 }

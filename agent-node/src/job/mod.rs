@@ -1,4 +1,4 @@
-//! The steps of one attempt: prepare, compile, validate, time, sign.
+//! The steps of one attempt: prepare, compile, validate (with screens), time, sign.
 //!
 //! ```text
 //! Assign ─► prepare ─► compile ─► validate ─► time ─► sign ─► outbox
@@ -21,6 +21,7 @@ pub mod rehearsal;
 mod resolve;
 pub mod runner;
 mod scalar;
+mod screen;
 pub mod service;
 mod sign;
 mod time;
@@ -125,7 +126,10 @@ fn steps(context: &Context<'_>, findings: &mut Findings, stage: &Cell<Stage>) ->
     let budget = RunBudget { limit, spent: Picoseconds(0), since: from };
     let step = Step { context, prepared: &prepared, compiled: &compiled, budget, stage: Stage::Validate };
     let mut waited = Picoseconds(0);
-    let validated: Result<(), Stop> = validate::validate(step, &mut waited, &mut findings.evidence);
+    let validated = match validate::validate(step, &mut waited, &mut findings.evidence) {
+        Ok(()) => screen::screens(step, &mut waited, &mut findings.screens),
+        Err(stop) => Err(screen::examine(step, stop, &mut waited, &mut findings.screens)),
+    };
     findings.times.validate = elapsed(waited, elapsed(from, clock.now()));
     add(&mut findings.times.waited, waited);
     validated?;

@@ -6,7 +6,7 @@ use crate::backend::{Artefact, Failure, Portability};
 use fleet_config::domain::canonical::{CanonicalError, Document};
 use fleet_config::domain::{
     BlobRef, Candidate, CandidateId, CaseTiming, ComparabilityClass, Fact, Facts, Fingerprint, Milliseconds,
-    Outcome, Picoseconds, PolicyId, RecordId, Stage, StageTimes, TaskId, field,
+    Outcome, Picoseconds, PolicyId, RecordId, ScreenEvidence, Stage, StageTimes, TaskId, field,
 };
 use fleet_config::generator;
 use ledger::entry::predicate::{Build, CaseEvidence, Environment, Evidence, ResultRecord, VolatileFacts};
@@ -23,6 +23,7 @@ pub(super) struct Findings {
     pub times: Spent,
     pub artefact: Option<Artefact>,
     pub evidence: Vec<CaseEvidence>,
+    pub screens: Vec<ScreenEvidence>,
     pub volatile: VolatileFacts,
     pub timings: Vec<CaseTiming>,
     pub samples: Vec<(BlobRef, Vec<u8>)>,
@@ -36,6 +37,7 @@ impl Findings {
             times: Spent::default(),
             artefact: None,
             evidence: Vec::new(),
+            screens: Vec::new(),
             volatile: VolatileFacts { before: Facts::new(), during: Vec::new(), after: Facts::new() },
             timings: Vec::new(),
             samples: Vec::new(),
@@ -87,10 +89,11 @@ pub(super) fn sign(
     let class = environment.class.id()?;
     // The manifest exists even if nothing compiled.
     let subject = Subject::of_blob("source", &findings.candidate.source.document()?.blob);
-    let evidence = if findings.evidence.is_empty() {
+    let seen = Evidence { cases: findings.evidence, screens: findings.screens };
+    let evidence = if seen.cases.is_empty() && seen.screens.is_empty() {
         None
     } else {
-        Some(keep(Document::of(&Evidence { cases: findings.evidence })?, &mut blobs))
+        Some(keep(Document::of(&seen)?, &mut blobs))
     };
     let is_ok = outcome.cause.is_none();
     blobs.extend(if is_ok { findings.samples } else { Vec::new() });

@@ -20,12 +20,15 @@ const NEWEST_REVIEWED: i64 = libc::SYS_mseal;
 
 /// The filter that the launcher puts on before exec.
 pub(super) fn fence(profile: Profile) -> Result<BpfProgram, Error> {
+    if profile == Profile::Screen {
+        return screen();
+    }
     let mut rules = listed(FENCE);
     rules.extend(listed(FENCE_LEGACY));
     refuse_new_namespaces(&mut rules)?;
     rules.insert(libc::SYS_prlimit64, vec![rule(&[(0, Ne, 0)])?]); // limits of others
     match profile {
-        Profile::Compiler | Profile::Harness | Profile::CpuWorker | Profile::Worker => {
+        Profile::Compiler | Profile::Harness | Profile::CpuWorker | Profile::Worker | Profile::Screen => {
             rules.extend(listed(FENCE_BUT_GPU));
         }
         Profile::CudaWorker => allow_local_listening(&mut rules)?,
@@ -39,6 +42,23 @@ pub(super) fn fence(profile: Profile) -> Result<BpfProgram, Error> {
 
 /// The list of a CPU worker that is about to load a candidate.
 pub(super) fn worker() -> Result<BpfProgram, Error> {
+    build(worker_rules()?, SeccompAction::Errno(EPERM), SeccompAction::Allow)
+}
+
+/// The list of a program with a sanitizer: that of a worker, and what starting a program, its threads and the sanitizer
+/// take. Landlock bounds what it may execute to itself.
+fn screen() -> Result<BpfProgram, Error> {
+    let mut rules = worker_rules()?;
+    rules.extend(listed(SCREEN_ALLOWED));
+    rules.extend(listed(SCREEN_ALLOWED_LEGACY));
+    let thread = u64::from(libc::CLONE_THREAD.unsigned_abs());
+    rules.insert(libc::SYS_clone, vec![rule(&[(0, MaskedEq(thread), thread)])?]);
+    rules.insert(libc::SYS_personality, vec![rule(&[(0, Eq, 0xffff_ffff)])?]); // asking, not changing
+    rules.insert(libc::SYS_prlimit64, vec![rule(&[(0, Eq, 0)])?]); // its own limits, which only get smaller
+    build(rules, SeccompAction::Errno(EPERM), SeccompAction::Allow)
+}
+
+fn worker_rules() -> Result<Rules, Error> {
     let mut rules = listed(WORKER_ALLOWED);
     rules.extend(listed(WORKER_ALLOWED_LEGACY));
     let own = u64::from(std::process::id());
@@ -65,7 +85,7 @@ pub(super) fn worker() -> Result<BpfProgram, Error> {
     }
     when(libc::SYS_ioctl, rule(&[(1, Eq, libc::TCGETS)])?); // isatty()
     when(libc::SYS_sendto, rule(&[(4, Eq, 0), (4, HighEq, 0)])?); // on a passed socket, to no other address
-    build(rules, SeccompAction::Errno(EPERM), SeccompAction::Allow)
+    Ok(rules)
 }
 
 /// The further fence of a GPU worker whose candidate is device code only: no exec and no new process.
@@ -277,3 +297,14 @@ const WORKER_ALLOWED_LEGACY: &[i64] = &[
 ];
 #[cfg(not(target_arch = "x86_64"))]
 const WORKER_ALLOWED_LEGACY: &[i64] = &[];
+
+/// What a program of its own takes beyond a worker that is running already. A pipe to itself is how a sanitizer asks
+/// whether memory can be read.
+const SCREEN_ALLOWED: &[i64] =
+    &[libc::SYS_execve, libc::SYS_set_tid_address, libc::SYS_pipe2, libc::SYS_getppid, libc::SYS_getuid];
+
+/// Older names of the same calls, and what only x86-64 has.
+#[cfg(target_arch = "x86_64")]
+const SCREEN_ALLOWED_LEGACY: &[i64] = &[libc::SYS_arch_prctl, libc::SYS_pipe, libc::SYS_setrlimit];
+#[cfg(not(target_arch = "x86_64"))]
+const SCREEN_ALLOWED_LEGACY: &[i64] = &[];

@@ -237,7 +237,7 @@ fn bounds(profile: Profile, limits: &ResourceLimits, shared: u64) -> Vec<(&'stat
             bounds.push(("pids.max", processes));
             bounds.push(("cpu.weight", COMPILER_WEIGHT.to_string()));
         }
-        Profile::Harness | Profile::CpuWorker => bounds.push(("pids.max", processes)),
+        Profile::Harness | Profile::CpuWorker | Profile::Screen => bounds.push(("pids.max", processes)),
         Profile::Worker | Profile::CudaWorker => return bounds,
     }
     if let Some(memory) = limits.memory {

@@ -39,7 +39,7 @@ fn writable() -> BitFlags<AccessFs> {
 fn own_folder(profile: Profile) -> BitFlags<AccessFs> {
     match profile {
         Profile::Compiler | Profile::Harness | Profile::Worker | Profile::CudaWorker => writable(),
-        Profile::CpuWorker => AccessFs::ReadFile | AccessFs::ReadDir,
+        Profile::CpuWorker | Profile::Screen => AccessFs::ReadFile | AccessFs::ReadDir,
     }
 }
 
@@ -63,7 +63,7 @@ pub(super) fn restrict(order: &Order) -> Result<(), FilesystemError> {
     }
     ruleset = match order.profile {
         Profile::Compiler | Profile::Harness => ruleset,
-        Profile::CpuWorker | Profile::Worker | Profile::CudaWorker => ruleset
+        Profile::CpuWorker | Profile::Worker | Profile::CudaWorker | Profile::Screen => ruleset
             .add_rule(PathBeneath::new(PathFd::new(&order.program)?, AccessFs::ReadFile | AccessFs::Execute))?
             .add_rules(path_beneath_rules(LOADERS, execute))?
             .add_rules(path_beneath_rules(RUNTIME, read))?,

@@ -11,7 +11,10 @@ impl Confinement {
         match (self, profile) {
             (Self::UnsafeNone, _) => Level::None,
             (Self::Kernel, _) | (_, Profile::Worker | Profile::CudaWorker) => Level::Kernel,
-            (Self::Required | Self::Full, Profile::Compiler | Profile::Harness | Profile::CpuWorker) => {
+            (
+                Self::Required | Self::Full,
+                Profile::Compiler | Profile::Harness | Profile::CpuWorker | Profile::Screen,
+            ) => {
                 // A kernel that lacks more than namespaces is refused when a child is started.
                 probe().level().max(Level::Kernel)
             }
@@ -33,9 +36,14 @@ mod tests {
 
     #[test]
     fn nothing_but_the_flag_gives_up_the_sandbox_and_drivers_stay_at_kernel() {
-        for profile in
-            [Profile::Compiler, Profile::Harness, Profile::CpuWorker, Profile::Worker, Profile::CudaWorker]
-        {
+        for profile in [
+            Profile::Compiler,
+            Profile::Harness,
+            Profile::CpuWorker,
+            Profile::Screen,
+            Profile::Worker,
+            Profile::CudaWorker,
+        ] {
             assert_eq!(Confinement::UnsafeNone.level_of(profile), Level::None);
             assert_eq!(Confinement::Kernel.level_of(profile), Level::Kernel);
             assert!(Confinement::Required.level_of(profile) >= Level::Kernel);

@@ -34,6 +34,9 @@ pub enum Profile {
     /// Our own binary that drives a GPU for device code of a candidate; it calls [`super::lock_cuda_worker`].
     /// Opens device nodes; threads stay allowed.
     CudaWorker,
+    /// A program made from a candidate, which loads nothing and is run once: its own file is all that it executes, and
+    /// the calls that it may make are listed from its start. Its addresses are not drawn: sanitizers need theirs.
+    Screen,
     /// A trusted helper that no candidate steers, such as asking a compiler for its version.
     Harness,
 }

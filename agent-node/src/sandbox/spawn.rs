@@ -214,7 +214,7 @@ fn environment(request: &Request, level: Level) -> Vec<(OsString, OsString)> {
             add("TMPDIR", if has_tmp { "/tmp".into() } else { request.folder.clone().into_os_string() });
             add("LC_ALL", "C".into());
         }
-        Profile::CpuWorker | Profile::Worker | Profile::CudaWorker => {
+        Profile::CpuWorker | Profile::Worker | Profile::CudaWorker | Profile::Screen => {
             add(LEVEL_VARIABLE, level.as_str().into());
         }
     }

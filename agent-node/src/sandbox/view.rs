@@ -58,7 +58,7 @@ impl View {
             Profile::Compiler | Profile::Harness => {
                 TOOL_LINKS.iter().for_each(|path| place(Path::new(path), Part::ReadOnly));
             }
-            Profile::CpuWorker | Profile::Worker | Profile::CudaWorker => {
+            Profile::CpuWorker | Profile::Worker | Profile::CudaWorker | Profile::Screen => {
                 LOADERS.iter().chain(&RUNTIME).for_each(|path| place(Path::new(path), Part::ReadOnly));
             }
         }
@@ -125,7 +125,7 @@ impl View {
 pub(super) fn may_use_tmp(profile: Profile) -> bool {
     match profile {
         Profile::Compiler | Profile::Harness => true,
-        Profile::CpuWorker | Profile::Worker | Profile::CudaWorker => false,
+        Profile::CpuWorker | Profile::Worker | Profile::CudaWorker | Profile::Screen => false,
     }
 }
 

@@ -12,11 +12,11 @@ use agent_node::measure::clock::SystemClock;
 use agent_node::sandbox::{Confinement, set_launcher};
 use fleet_config::config::{LoadedTask, load};
 use fleet_config::domain::{
-    Blame, BlobRef, CellId, DeviceKind, Digest, Fence, MeasurementPolicy, Milliseconds, Nonce, Picoseconds,
-    Seed, Stage, Status, SubmissionId,
+    Blame, BlobRef, CellId, DeviceKind, Digest, FaultKind, Fence, MeasurementPolicy, Milliseconds, Nonce,
+    Picoseconds, Screen, ScreenEvidence, ScreenFinding, Seed, Stage, Status, SubmissionId, canonical,
 };
 use fleet_config::identity::SecretKey;
-use ledger::entry::predicate::ResultRecord;
+use ledger::entry::predicate::{Evidence, ResultRecord};
 use ledger::entry::{Body, Entry, decode_samples};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -90,14 +90,18 @@ fn policy() -> MeasurementPolicy {
 }
 
 fn run(place: &Place, candidate: &str) -> ResultRecord {
-    run_task(place, &sample(), Path::new("candidates").join(candidate).as_path())
+    run_with(place, &sample(), &sample().join("candidates").join(candidate), &policy()).0
 }
 
-/// An attempt at the task in `home` with the candidate at `path` in it.
-fn run_task(place: &Place, home: &Path, path: &Path) -> ResultRecord {
-    let LoadedTask { task, blobs, .. } = load::task(&home.join("task.toml"), &[0; 32]).unwrap();
-    let path = home.join(path);
-    let loaded = load::candidates(&path, &task.entry, task.limits.source).unwrap().remove(0);
+/// The record of `candidate` for the task in `folder`, with what its evidence says of screens.
+fn run_with(
+    place: &Place,
+    folder: &Path,
+    path: &Path,
+    policy: &MeasurementPolicy,
+) -> (ResultRecord, Vec<ScreenEvidence>) {
+    let LoadedTask { task, blobs, .. } = load::task(&folder.join("task.toml"), &[0; 32]).unwrap();
+    let loaded = load::candidates(path, &task.entry, task.limits.source).unwrap().remove(0);
     let mut shelf = Shelf(BTreeMap::new());
     for (_, bytes) in blobs.into_iter().chain(loaded.blobs) {
         shelf.put(bytes);
@@ -108,7 +112,7 @@ fn run_task(place: &Place, home: &Path, path: &Path) -> ResultRecord {
         fence: Fence(3),
         task: shelf.put(task.document().unwrap().bytes),
         candidate: shelf.put(loaded.candidate.document().unwrap().bytes),
-        policy: shelf.put(policy().document().unwrap().bytes),
+        policy: shelf.put(policy.document().unwrap().bytes),
         device: place.offer.description.id.clone(),
         nonce: Nonce([4; 32]),
         seeds: vec![Seed(5), Seed(6)],
@@ -146,7 +150,11 @@ fn run_task(place: &Place, home: &Path, path: &Path) -> ResultRecord {
         let bytes = &finished.blobs.iter().find(|(blob, _)| *blob == timing.samples).unwrap().1;
         assert!(decode_samples(bytes).unwrap().baseline.len() >= 4);
     }
-    *record
+    let evidence = record.evidence.and_then(|evidence| {
+        let bytes = &finished.blobs.iter().find(|(blob, _)| *blob == evidence)?.1;
+        Some(canonical::from_bytes::<Evidence>(bytes).unwrap().screens)
+    });
+    (*record, evidence.unwrap_or_default())
 }
 
 #[test]
@@ -208,8 +216,90 @@ fn tasks_of_half_precision_bfloat16_and_several_steps_pass_every_stage() {
     let place = Place::new();
     let kernels = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/kernels");
     for name in ["axpy-half", "gelu-bf16", "rms-norm-bf16", "matmul-half", "scan-blocks", "histogram-match"] {
-        let record = run_task(&place, &kernels.join(name), Path::new("candidate.cu"));
+        let home = kernels.join(name);
+        let record = run_with(&place, &home, &home.join("candidate.cu"), &policy()).0;
         assert_eq!(record.outcome.status, Status::Ok, "{name}: {:?}", record.outcome);
         assert_eq!(record.timings.len(), 1, "{name}");
     }
+}
+#[test]
+fn good_candidates_of_both_samples_pass_every_screen() {
+    let _alone = ALONE.lock();
+    let place = Place::new();
+    let policy = policy().with_screens(Screen::ALL.to_vec());
+    let saxpy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/sample-saxpy");
+    for (folder, candidate) in [
+        (sample(), "tiled.cu"),
+        (sample(), "vectorised.cu"),
+        (saxpy.clone(), "vectorised.cu"),
+        (saxpy, "strided.cu"),
+    ] {
+        let path = folder.join("candidates").join(candidate);
+        let (record, screens) = run_with(&place, &folder, &path, &policy);
+        assert_eq!(record.outcome.status, Status::Ok, "{candidate}: {:?}", record.outcome);
+        assert_eq!(screens.iter().map(|one| one.screen).collect::<Vec<_>>(), Screen::ALL);
+        for one in &screens {
+            // Without a sanitizer's library the screen says so; it is never a pass.
+            let is_missing = one.finding == ScreenFinding::NotRun && one.detail.contains("is missing");
+            assert!(one.finding == ScreenFinding::NoFaultFound || is_missing, "{candidate}: {one:?}");
+            assert_eq!(one.case, "odd");
+        }
+    }
+}
+
+/// One thread for each element and something beside it; the answer is right.
+fn beside(folder: &TempDir, name: &str, text: &str) -> PathBuf {
+    let path = folder.path().join(name);
+    let source = format!(
+        "extern \"C\" __global__ void matmul(const float* a, const float* b, float* c, int m, int n, int k) {{\n\
+         int col = blockIdx.x * 16 + threadIdx.x, row = blockIdx.y * 16 + threadIdx.y;\nfloat sum = 0;\n{text}\n\
+         if (row < m && col < n) {{ for (int i = 0; i < k; ++i) sum += a[row * k + i] * b[i * n + col];\nc[row * n + col] = sum; }}\n}}\n"
+    );
+    std::fs::write(&path, source).unwrap();
+    path
+}
+
+#[test]
+fn a_race_that_leaves_the_answer_right_is_a_runtime_error_with_both_lines() {
+    let _alone = ALONE.lock();
+    let place = Place::new();
+    if place.offer.backend.screens().iter().any(|offer| offer.missing.is_some()) {
+        eprintln!("SKIPPED: this compiler's sanitizers are not installed");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let text = "__shared__ volatile int hits[8];\nhits[threadIdx.x % 8] = row;\n__syncthreads();";
+    let path = beside(&folder, "racy.cu", text);
+    let (record, screens) = run_with(&place, &sample(), &path, &policy());
+    assert_eq!(record.outcome.status, Status::Ok, "the cheap screens do not see it: {:?}", record.outcome);
+    assert_eq!(screens.iter().map(|one| one.screen).collect::<Vec<_>>(), Screen::CHEAP);
+    let thorough = policy().with_screens(Screen::ALL.to_vec());
+    let (record, screens) = run_with(&place, &sample(), &path, &thorough);
+    assert_eq!(record.outcome.status, Status::RuntimeError, "{:?}", record.outcome);
+    let cause = record.outcome.cause.unwrap();
+    assert_eq!((cause.fault, cause.code.as_str()), (Some(FaultKind::Race), "screen/races-in-block"));
+    assert!(cause.message.contains("`hits`") && cause.message.contains("racy.cu:5"), "{}", cause.message);
+    let last = screens.last().unwrap();
+    assert_eq!((last.screen, last.finding), (Screen::RacesInBlock, ScreenFinding::FaultFound));
+    assert!(record.outcome.log.is_some() && record.timings.is_empty());
+}
+
+#[test]
+fn what_validation_sees_is_named_by_its_screen_and_a_wrong_answer_is_explained() {
+    let _alone = ALONE.lock();
+    let place = Place::new();
+    let (record, screens) = run_with(
+        &place,
+        &sample(),
+        &sample().join("candidates/overrun.cu"),
+        &policy().with_screens(Vec::new()),
+    );
+    assert_eq!(record.outcome.status, Status::ContractViolation);
+    assert_eq!((screens[0].screen, screens[0].finding), (Screen::Fences, ScreenFinding::FaultFound));
+    let folder = tempfile::tempdir().unwrap();
+    let text = "__shared__ float s[16];\nsum = s[15 - threadIdx.x] * 0.f;\ns[threadIdx.x] = 1;";
+    let path = beside(&folder, "stale.cu", text);
+    let (record, _) = run_with(&place, &sample(), &path, &policy());
+    assert_eq!(record.outcome.status, Status::WrongResult);
+    assert!(record.outcome.hint.contains("uninitialised-shared"), "{}", record.outcome.hint);
 }

@@ -3,6 +3,7 @@
 use agent_node::backend::cpu::{
     ArtefactCache, CpuBackend, Toolchain, USUAL_COMPILERS, attributes, host_levels,
 };
+use agent_node::backend::screen::{ScreenRequest, Screening};
 use agent_node::backend::{
     Argument, Artefact, Backend, Buffer, BufferUse, CompileRequest, EntryPoint, Evaluation, Failure,
     Interrupt, ResolvedStep, Sources, Worker, WorkerOptions,
@@ -10,7 +11,7 @@ use agent_node::backend::{
 use agent_node::sandbox::{Confinement, set_launcher};
 use fleet_config::domain::{
     Architecture, DeviceDescription, DeviceId, DeviceKind, ElementType, FpContract, MeasurementPolicy,
-    Milliseconds, Role,
+    Milliseconds, Role, Screen,
 };
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -135,8 +136,17 @@ impl Bench {
         name: &str,
         signature: Option<&str>,
     ) -> Result<Artefact, Failure> {
+        self.backend.compile(&self.request(files, name, signature))
+    }
+
+    fn request(
+        &self,
+        files: BTreeMap<String, Vec<u8>>,
+        name: &str,
+        signature: Option<&str>,
+    ) -> CompileRequest {
         let folder = tempfile::tempdir_in(self.folder.path()).unwrap().keep();
-        self.backend.compile(&CompileRequest {
+        CompileRequest {
             sources: Sources { main: "kernels/cand.cu".to_owned(), files },
             headers: vec![Sources {
                 main: String::new(),
@@ -149,7 +159,37 @@ impl Bench {
             folder,
             confinement: Confinement::Required,
             interrupt: self.interrupt.clone(),
-        })
+        }
+    }
+
+    /// Runs one screen over `launch`; the ordinary build must succeed.
+    pub(crate) fn screen(&self, screen: Screen, source: &str, name: &str, launch: &Launch) -> Screening {
+        let files = BTreeMap::from([("kernels/cand.cu".to_owned(), source.as_bytes().to_vec())]);
+        let artefact = self.compile_tree(files.clone(), name, None).unwrap();
+        let (evaluation, contents) = evaluation(name, launch);
+        let fill = |(content, buffer): (&Option<Vec<u8>>, &Buffer)| {
+            content.clone().unwrap_or_else(|| vec![0xff; usize::try_from(buffer.bytes).unwrap()])
+        };
+        let contents: Vec<Vec<u8>> = contents.iter().zip(&evaluation.buffers).map(fill).collect();
+        let request = ScreenRequest {
+            screen,
+            compile: &self.request(files, name, None),
+            artefact: &artefact,
+            evaluation: &evaluation,
+            contents: &contents,
+            worker: &self.options(launch.limit),
+        };
+        self.backend.screen(&DeviceId("CPU-test".to_owned()), &request).unwrap()
+    }
+
+    fn options(&self, limit: u64) -> WorkerOptions {
+        WorkerOptions {
+            folder: tempfile::tempdir_in(self.folder.path()).unwrap().keep(),
+            confinement: Confinement::Required,
+            launch_limit: Milliseconds(limit),
+            memory: MEMORY,
+            interrupt: self.interrupt.clone(),
+        }
     }
 
     /// A fresh folder of its own.
@@ -165,14 +205,7 @@ impl Bench {
 
     /// A worker with `artefact` loaded, whose launches may take `limit` milliseconds.
     pub(crate) fn worker(&self, artefact: &Artefact, limit: u64) -> Result<Box<dyn Worker>, Failure> {
-        let options = WorkerOptions {
-            folder: tempfile::tempdir_in(self.folder.path()).unwrap().keep(),
-            confinement: Confinement::Required,
-            launch_limit: Milliseconds(limit),
-            memory: MEMORY,
-            interrupt: self.interrupt.clone(),
-        };
-        self.backend.open(&DeviceId("CPU-test".to_owned()), artefact, &options)
+        self.backend.open(&DeviceId("CPU-test".to_owned()), artefact, &self.options(limit))
     }
 
     fn launch(&self, artefact: &Artefact, name: &str, launch: &Launch) -> Result<Vec<Vec<u8>>, Failure> {

@@ -14,3 +14,4 @@ mod hostile;
 mod kernels;
 mod refusals;
 mod sample;
+mod screens;

@@ -1,6 +1,7 @@
 //! Argument types of the command line, with help that shows examples.
 
 use clap::{Args, Parser, Subcommand};
+use fleet_config::domain::Screen;
 use fleet_config::refusal::Refusal;
 use std::path::PathBuf;
 
@@ -214,6 +215,9 @@ pub(super) struct SubmitArgs {
     /// Measurement policy by name
     #[arg(long)]
     pub policy: Option<String>,
+    /// Screens to run instead of the policy's own: names, `cheap`, `all` or `none`
+    #[arg(long, value_name = "LIST", value_parser = screen_list)]
+    pub screens: Option<String>,
     /// Idempotency key
     #[arg(long)]
     pub nonce: Option<String>,
@@ -347,4 +351,9 @@ pub(super) fn state_folder(given: Option<PathBuf>) -> Result<PathBuf, Refusal> {
             "name a folder with --state",
         )
     })
+}
+
+/// Checks a list of screens, and hands it on as it was written.
+fn screen_list(text: &str) -> Result<String, String> {
+    Screen::list(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
 }

@@ -9,7 +9,7 @@ use data_encoding::HEXLOWER;
 use fleet_config::domain::canonical;
 use fleet_config::domain::{
     BlobRef, CandidateId, CellId, DeviceClass, DeviceDescription, DeviceKind, LeafIndex, MeasurementPolicy,
-    Milliseconds, PolicyId, Reuse, Submission, SubmissionId, Task, field,
+    Milliseconds, PolicyId, Reuse, Screen, Submission, SubmissionId, Task, field,
 };
 use fleet_config::refusal::Refusal;
 use ledger::entry::predicate::PolicyAdded;
@@ -41,7 +41,8 @@ impl Desk {
                 format!("submit at least one candidate and at most {} cells at once", Submission::CELLS_MAX),
             ));
         }
-        let (policy_id, policy) = self.policy(body.policy.as_deref(), &targets).await?;
+        let (policy_id, policy) =
+            self.policy(body.policy.as_deref(), body.screens.as_deref(), &targets).await?;
         let mut candidates = Vec::with_capacity(body.candidates.len());
         for candidate in &body.candidates {
             self.check_candidate(candidate, &entry.value)?;
@@ -151,10 +152,12 @@ impl Desk {
         Ok(reused.filter_map(|cell| Some((cell.cell, LeafIndex(cell.index?)))).collect())
     }
 
-    /// The policy named, or the default of the targets' kind of device; its entry is made on first use.
+    /// The policy named, or the default of the targets' kind of device, with other screens if some are asked for; its
+    /// entry is made on first use.
     async fn policy(
         &self,
         name: Option<&str>,
+        screens: Option<&str>,
         targets: &[DeviceClass],
     ) -> Result<(PolicyId, MeasurementPolicy), Refusal> {
         let built_in = [
@@ -165,10 +168,12 @@ impl Desk {
         ];
         let policy = match name {
             Some(name) => {
-                if let Some((id, entry)) = self.catalog.policy_named(name) {
-                    return Ok((id, (*entry.value).clone()));
+                let known = self.catalog.policy_named(name);
+                if let (Some((id, entry)), None) = (&known, screens) {
+                    return Ok((*id, (*entry.value).clone()));
                 }
-                built_in.into_iter().find(|policy| policy.name == name).ok_or_else(|| {
+                let known = known.map(|(_, entry)| (*entry.value).clone());
+                known.into_iter().chain(built_in).find(|policy| policy.name == name).ok_or_else(|| {
                     Refusal::new(
                         "submit/unknown-policy",
                         name,
@@ -184,6 +189,10 @@ impl Desk {
                     DeviceKind::Gpu => MeasurementPolicy::gpu_paired(),
                 }
             }
+        };
+        let policy = match screens {
+            Some(text) => policy.with_screens(screen_list(text)?),
+            None => policy,
         };
         let document = policy.document().map_err(|error| {
             Refusal::new(
@@ -306,6 +315,13 @@ pub(super) fn unexpected(reply: Reply) -> Refusal {
             Refusal::new("internal/reply", "", format!("{reply:?}"), "report this with the coordinator's log")
         }
     }
+}
+
+fn screen_list(text: &str) -> Result<Vec<Screen>, Refusal> {
+    Screen::list(text).map_err(|error| {
+        let next = "give a list of their names, `cheap`, `all` or `none`";
+        Refusal::new("submit/unknown-screen", "", error.to_string(), next)
+    })
 }
 
 #[cfg(test)]

@@ -52,6 +52,8 @@ pub struct SubmitBody {
     pub targets: Vec<String>,
     /// Name of a policy; `None` takes the default of the targets' device kind.
     pub policy: Option<String>,
+    /// Screens to run instead of the policy's own: a list of names, `cheap`, `all` or `none`.
+    pub screens: Option<String>,
     pub reuse: Reuse,
     /// Idempotency key: the same body with the same nonce is the same submission.
     pub nonce: Option<String>,

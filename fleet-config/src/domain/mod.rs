@@ -23,6 +23,7 @@ mod outcome;
 mod plan;
 mod policy;
 mod sandbox;
+mod screen;
 pub mod shape;
 mod submission;
 mod task;
@@ -51,6 +52,7 @@ pub use outcome::{
 pub use plan::{Attributes, KernelStep, LaunchPlan, MemsetStep, Scratch, Step};
 pub use policy::{CaseOrder, ClockOfRecord, FpContract, MeasurementPolicy, Statistic};
 pub use sandbox::{SandboxLevel, SandboxLevelError};
+pub use screen::{Screen, ScreenError, ScreenEvidence, ScreenFinding};
 pub use shape::ShapeError;
 pub use submission::{Reuse, Submission};
 pub use task::{

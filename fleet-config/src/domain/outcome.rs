@@ -181,6 +181,10 @@ pub enum FaultKind {
     Assert,
     Trap,
     BarrierDivergence,
+    /// Two threads at one place, one of them writing, in no order.
+    Race,
+    /// What was read before it was written reached an output.
+    UninitialisedMemory,
     ForbiddenCall,
     Killed,
     Other,

@@ -1,7 +1,7 @@
 //! Measurement policies: how time is taken, as named, versioned, hashed objects.
 
 use super::canonical::{CanonicalError, Document};
-use super::{Milliseconds, PolicyId};
+use super::{Milliseconds, PolicyId, Screen};
 use serde::{Deserialize, Serialize};
 
 /// Part of every record and of comparability; results of different policies are never ranked together.
@@ -29,6 +29,8 @@ pub struct MeasurementPolicy {
     pub fp_contract: FpContract,
     /// Flags given to the compiler beside those of the architecture.
     pub compiler_flags: Vec<String>,
+    /// Run after validation, in this order.
+    pub screens: Vec<Screen>,
 }
 
 /// Which clock the recorded times come from, and in which state a launch finds the device.
@@ -90,6 +92,7 @@ impl MeasurementPolicy {
             draws: 2,
             fp_contract: FpContract::Off,
             compiler_flags: vec!["-O2".to_owned(), "-std=c++17".to_owned()],
+            screens: Screen::CHEAP.to_vec(),
         }
     }
 
@@ -123,7 +126,24 @@ impl MeasurementPolicy {
             draws: 2,
             fp_contract: FpContract::Fast,
             compiler_flags: vec!["-std=c++17".to_owned()],
+            screens: Vec::new(),
         }
+    }
+
+    /// The same with other screens, under a name that says so: records of it are ranked among themselves.
+    #[must_use]
+    pub fn with_screens(mut self, screens: Vec<Screen>) -> Self {
+        if screens != self.screens {
+            let words: Vec<&str> = screens.iter().map(|screen| screen.name()).collect();
+            let words = match screens.as_slice() {
+                [] => "none".to_owned(),
+                all if all == Screen::ALL => "all".to_owned(),
+                _ => words.join(","),
+            };
+            self.name = format!("{}+screens={words}", self.name);
+            self.screens = screens;
+        }
+        self
     }
 
     /// Canonical bytes and digests.

@@ -285,6 +285,7 @@ fn policy() -> MeasurementPolicy {
         draws: 2,
         fp_contract: FpContract::Off,
         compiler_flags: vec!["-O2".to_owned()],
+        screens: Vec::new(),
     }
 }
 

@@ -36,7 +36,17 @@ const BASE_LIMIT: Duration = Duration::from_secs(120);
 #[derive(Debug)]
 pub(super) struct Compiler {
     toolchain: Toolchain,
-    cache: ArtefactCache,
+    pub(super) cache: ArtefactCache,
+}
+
+/// How the parts that all candidates share are made.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Recipe<'a> {
+    pub flags: &'a [String],
+    /// Further flags for what becomes part of a candidate.
+    pub instrument: &'a [String],
+    /// Files of the shim to compile.
+    pub units: &'a [&'a str],
 }
 
 impl Compiler {
@@ -61,7 +71,8 @@ impl Compiler {
         // A link of the job's own: another node on this cache may clear it at any time.
         let library = request.folder.join("artefact.so");
         if !self.cache.take(key, &library).map_err(|error| infrastructure("look into the cache", error))? {
-            let base = self.base(&flags, (request.confinement, &request.interrupt))?;
+            let recipe = Recipe { flags: &flags, instrument: &[], units: &[shim::RUNTIME] };
+            let base = self.base(&recipe, (request.confinement, &request.interrupt))?;
             let built = self.build(request, &tree, &headers, &tail, &flags, &base)?;
             fs::rename(&built, &library).map_err(|error| infrastructure("name the artefact", error))?;
             self.cache.keep(key, &library).map_err(|error| infrastructure("keep the artefact", error))?;
@@ -83,7 +94,7 @@ impl Compiler {
     }
 
     /// Flags of the architecture, then those of the policy.
-    fn flags(&self, request: &CompileRequest) -> Result<Vec<String>, Failure> {
+    pub(super) fn flags(&self, request: &CompileRequest) -> Result<Vec<String>, Failure> {
         let mut flags = self.toolchain.flags(&request.architecture);
         flags.push(match request.policy.fp_contract {
             FpContract::Off => "-ffp-contract=off".to_owned(),
@@ -98,7 +109,7 @@ impl Compiler {
         Ok(flags)
     }
 
-    fn key(
+    pub(super) fn key(
         &self,
         request: &CompileRequest,
         tree: &BTreeMap<String, String>,
@@ -132,12 +143,17 @@ impl Compiler {
         Digest(*hasher.finalize().as_bytes())
     }
 
-    /// The shim, its precompiled header and the compiled runtime for one set of flags.
-    fn base(&self, flags: &[String], around: (Confinement, &Interrupt)) -> Result<PathBuf, Failure> {
+    /// The shim, its precompiled header and its compiled units for one set of flags.
+    pub(super) fn base(
+        &self,
+        recipe: &Recipe<'_>,
+        around: (Confinement, &Interrupt),
+    ) -> Result<PathBuf, Failure> {
+        let Recipe { flags, instrument, units } = *recipe;
         let mut hasher = blake3::Hasher::new();
         hasher.update(shim::digest().as_bytes()).update(self.toolchain.digest.as_bytes());
         hasher.update(self.toolchain.path.as_os_str().as_encoded_bytes());
-        for flag in flags {
+        for flag in flags.iter().chain(instrument) {
             hasher.update(flag.as_bytes()).update(b"\0");
         }
         let name = hasher.finalize().to_hex();
@@ -159,11 +175,14 @@ impl Compiler {
             Family::Gcc => "muster_cuda.h.gch",
             Family::Clang => "muster_cuda.h.pch",
         };
-        let header = ["-I.", "-x", "c++-header", shim::PRELUDE, "-o", precompiled];
-        let runtime = ["-c", "-x", "c++", shim::RUNTIME, "-o", "runtime.o"];
-        for arguments in [header.as_slice(), runtime.as_slice()] {
-            let mut all = flags.to_vec();
-            all.extend(arguments.iter().map(|argument| (*argument).to_owned()));
+        let header = ["-I.", "-x", "c++-header", shim::PRELUDE, "-o", precompiled].map(str::to_owned);
+        let mut all_arguments = vec![[flags, instrument, &header].concat()];
+        for unit in units {
+            let object = unit.replace(".cpp", ".o");
+            let arguments = ["-c", "-x", "c++", unit, "-o", &object].map(str::to_owned);
+            all_arguments.push([flags, &arguments].concat());
+        }
+        for all in all_arguments {
             let exit = self.run(&folder, &all, None, BASE_LIMIT, around)?;
             if !exit.success() {
                 return Err(failure::toolchain(&exit.output.text()));
@@ -238,6 +257,34 @@ impl Compiler {
         main: &str,
         folder: &Path,
     ) -> Vec<String> {
+        let mut all = self.reading(flags, base, headers, folder);
+        let main = format!("source/{main}");
+        let tail = [
+            "-shared",
+            "-Wl,-z,defs",
+            "-Wl,-Bsymbolic",
+            "-Wl,--build-id=none",
+            "-static-libgcc",
+            "-static-libstdc++",
+            "-x",
+            "c++",
+            &main,
+            "-x",
+            "none",
+        ];
+        all.extend(tail.map(str::to_owned));
+        all.extend([format!("{}/runtime.o", base.display()), "-o".to_owned(), "candidate.so".to_owned()]);
+        all
+    }
+
+    /// The part of the arguments that says what is read, and under which names.
+    pub(super) fn reading(
+        &self,
+        flags: &[String],
+        base: &Path,
+        headers: usize,
+        folder: &Path,
+    ) -> Vec<String> {
         let mut all = flags.to_vec();
         let base = base.display();
         match self.toolchain.family {
@@ -256,27 +303,11 @@ impl Compiler {
         // submitter wrote them.
         all.push(format!("-ffile-prefix-map={}=/candidate", folder.display()));
         all.push("-ffile-prefix-map=source/=".to_owned());
-        let main = format!("source/{main}");
-        let tail = [
-            "-shared",
-            "-Wl,-z,defs",
-            "-Wl,-Bsymbolic",
-            "-Wl,--build-id=none",
-            "-static-libgcc",
-            "-static-libstdc++",
-            "-x",
-            "c++",
-            &main,
-            "-x",
-            "none",
-        ];
-        all.extend(tail.map(str::to_owned));
-        all.extend([format!("{base}/runtime.o"), "-o".to_owned(), "candidate.so".to_owned()]);
         all
     }
 
     /// Runs the compiler in `folder`.
-    fn run(
+    pub(super) fn run(
         &self,
         folder: &Path,
         arguments: &[String],
@@ -334,7 +365,7 @@ fn is_policy_flag(flag: &str) -> bool {
 }
 
 /// Every file as the compiler will see it.
-fn rewritten(sources: &Sources) -> Result<BTreeMap<String, String>, Failure> {
+pub(super) fn rewritten(sources: &Sources) -> Result<BTreeMap<String, String>, Failure> {
     let mut files = BTreeMap::new();
     for (path, bytes) in &sources.files {
         let inside = Path::new(path).components().all(|part| matches!(part, Component::Normal(_)));
@@ -350,7 +381,12 @@ fn rewritten(sources: &Sources) -> Result<BTreeMap<String, String>, Failure> {
     Ok(files)
 }
 
-fn write_tree(root: &Path, files: &BTreeMap<String, String>, main: &str, tail: &str) -> io::Result<()> {
+pub(super) fn write_tree(
+    root: &Path,
+    files: &BTreeMap<String, String>,
+    main: &str,
+    tail: &str,
+) -> io::Result<()> {
     fs::create_dir_all(root)?;
     for (path, text) in files {
         let target = root.join(path);

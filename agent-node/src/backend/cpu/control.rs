@@ -77,6 +77,11 @@ pub(super) struct Control {
     pub fault: FaultSlot,
     pub buffers: [BufferSlot; BUFFERS_MAX],
     pub steps: [StepSlot; STEPS_MAX],
+    /// How every launch runs: see [`Arrangement`](super::screen::Arrangement).
+    pub order: AtomicU32,
+    pub seed: AtomicU32,
+    pub shared_poison: AtomicU32,
+    pub lane_poison: AtomicU32,
 }
 
 impl Control {

@@ -260,6 +260,8 @@ pub(super) fn ended(fault: FaultKind, vendor: String, message: String) -> Failur
         | FaultKind::Assert
         | FaultKind::Trap
         | FaultKind::BarrierDivergence
+        | FaultKind::Race
+        | FaultKind::UninitialisedMemory
         | FaultKind::ForbiddenCall
         | FaultKind::Other => {
             "a kernel must not end the process, call the system or write outside its buffers"

@@ -114,7 +114,14 @@ fn runtime(fault: FaultKind, message: String, hint: &'static str) -> Verdict {
 fn stopped(report: &Report) -> Verdict {
     let [waiting, alive] = report.detail;
     let barrier = "every thread of a block must reach the same __syncthreads, and every lane of a mask the same operation";
+    let masks = |verdict: Verdict| Verdict { code: "launch/shuffle-mask", ..verdict };
     match report.kind {
+        // Nobody is at a barrier: all wait in warp operations.
+        stop::DEADLOCK if waiting == 0 => masks(runtime(
+            FaultKind::BarrierDivergence,
+            format!("deadlock: all of {alive} threads wait in warp operations for lanes that do not come"),
+            "name in the mask the lanes that reach the operation, and no others",
+        )),
         stop::DEADLOCK => runtime(
             FaultKind::BarrierDivergence,
             format!("deadlock: {waiting} of {alive} threads wait at a barrier that the others do not reach"),
@@ -127,11 +134,11 @@ fn stopped(report: &Report) -> Verdict {
             ),
             barrier,
         ),
-        stop::BAD_MASK => runtime(
+        stop::BAD_MASK => masks(runtime(
             FaultKind::BarrierDivergence,
             "a warp operation was called by a lane that its mask does not name".to_owned(),
             "name every calling lane in the mask",
-        ),
+        )),
         stop::ASSERTION => runtime(FaultKind::Assert, "assertion failed".to_owned(), "correct the kernel"),
         stop::TRAP => runtime(FaultKind::Trap, "the kernel executed __trap".to_owned(), "correct the kernel"),
         // The page may hold anything: a candidate can write to it.

@@ -23,6 +23,7 @@ mod order;
 mod pool;
 mod rewrite;
 mod runtime;
+mod screen;
 mod shared;
 mod shim;
 mod signals;
@@ -34,9 +35,10 @@ mod watch;
 mod worker;
 
 pub use artefacts::ArtefactCache;
-pub use toolchain::{Family, Toolchain, ToolchainError, USUAL as USUAL_COMPILERS, host_levels};
+pub use toolchain::{Family, Sanitizer, Toolchain, ToolchainError, USUAL as USUAL_COMPILERS, host_levels};
 pub use worker::{WorkerArguments, worker_main};
 
+use super::screen::{ScreenOffer, ScreenRequest, Screening};
 use super::{Artefact, Backend, CompileRequest, Failure, Worker, WorkerOptions};
 use crate::probe::host_volatile;
 use compile::Compiler;
@@ -104,6 +106,14 @@ impl Backend for CpuBackend {
             return Err(failed(&"the file has changed since it was compiled"));
         }
         Ok(Box::new(CpuWorker::open(artefact, self.threads, launch)?))
+    }
+
+    fn screens(&self) -> Vec<ScreenOffer> {
+        screen::offers(self.compiler.toolchain())
+    }
+
+    fn screen(&self, _device: &DeviceId, request: &ScreenRequest<'_>) -> Result<Screening, Failure> {
+        screen::run(&self.compiler, request)
     }
 
     fn volatile(&self, _device: &DeviceId) -> Facts {

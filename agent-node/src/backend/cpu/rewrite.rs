@@ -5,6 +5,7 @@
 //! | `extern __shared__ T name[];` | a declaration of the runtime's pointer to the dynamic buffer, under this name and type |
 //! | `asm`, `__asm__`, `__asm` | a marker that refuses inline assembly where it is really compiled |
 //! | `kernel<<<…>>>(…)` | a marker that refuses launches from the source |
+//! | `static __shared__` | `__shared__` |
 //! | `__noinline__` | `muster_noinline`, since the host's headers use the word inside attributes |
 
 use super::lexer::{Kind, Token, tokens};
@@ -81,6 +82,10 @@ fn change(source: &str, tokens: &[Token], index: usize) -> Result<Option<Change>
         }
         Kind::Identifier => match token.text(source) {
             "asm" | "__asm__" | "__asm" => replaced("muster_inline_assembly"),
+            // Said of shared memory the word adds nothing, and the shim's own meaning of it may not be said twice.
+            "static" if word(index + 1) == "__shared__" || (index > 0 && word(index - 1) == "__shared__") => {
+                replaced("")
+            }
             "__noinline__" if index == 0 || !matches!(word(index - 1), "(" | ",") => {
                 replaced("muster_noinline")
             }

@@ -13,6 +13,9 @@ pub(super) struct Launch {
     pub block: [u32; 3],
     pub shared_bytes: u32,
     pub order: u32,
+    pub seed: u32,
+    pub shared_poison: u32,
+    pub lane_poison: u32,
     pub stop: extern "C" fn(i32, i32, u32, u32),
 }
 

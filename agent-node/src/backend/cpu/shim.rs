@@ -10,6 +10,9 @@ pub(super) const PRELUDE: &str = "muster_cuda.h";
 /// Compiled once per toolchain and linked into every artefact.
 pub(super) const RUNTIME: &str = "runtime.cpp";
 
+/// The program around a candidate that is built with a sanitizer.
+pub(super) const SCREEN_MAIN: &str = "screen_main.cpp";
+
 /// A header of the shim by the name under which it is included.
 macro_rules! header {
     ($name:literal) => {
@@ -49,7 +52,9 @@ const FILES: &[(&str, &str)] = &[
     ("cuda_pipeline_primitives.h", include_str!("shim/cuda_pipeline.h")),
     header!("math_constants.h"),
     header!("assert.h"),
+    header!("sanitizer_hooks.h"),
     (RUNTIME, include_str!("shim/runtime.cpp")),
+    (SCREEN_MAIN, include_str!("shim/screen_main.cpp")),
 ];
 
 /// Headers of CUDA whose contents are in the prelude.

@@ -7,6 +7,7 @@ use super::layout::{Placement, Segment, canary, file_bytes, layout, mix};
 use super::limits;
 use super::motion;
 use super::order::write_step;
+use super::screen::Arrangement;
 use super::shared::SharedFile;
 use super::verdict::{self, Question};
 use super::watch::Watch;
@@ -17,6 +18,7 @@ use crate::sandbox::{self, Child, Profile, Request, ResourceLimits};
 use fleet_config::domain::{FaultKind, MemoryPlace, Picoseconds, SourcePlace, Stage, Status};
 use rustix::thread::futex;
 use std::ffi::OsString;
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -44,6 +46,7 @@ pub(super) struct CpuWorker {
     threads: u32,
     options: WorkerOptions,
     seed: u64,
+    arrangement: Arrangement,
     prepared: Option<Prepared>,
 }
 
@@ -70,6 +73,7 @@ impl CpuWorker {
             threads,
             options: options.clone(),
             seed,
+            arrangement: Arrangement::default(),
             prepared: None,
         };
         worker.start()?;
@@ -239,8 +243,26 @@ impl CpuWorker {
             .zip(addresses)
             .map(|(buffer, address)| Located { buffer, address })
             .collect();
-        let source = report.instruction.and_then(|offset| line_of(&self.artefact, offset));
+        let source = report.instruction.and_then(|offset| line_of(&self.artefact.path, offset));
         explain(report, &located, &prepared.evaluation.case, &self.artefact.main, source)
+    }
+
+    /// How launches run from the next preparation on; placement is that of [`Self::prepare_at`].
+    pub(super) fn arrange(&mut self, arrangement: Arrangement) {
+        self.arrangement = arrangement;
+    }
+
+    /// Fresh buffers that lie in their pages as `placement` says. A process that has ended is started anew.
+    pub(super) fn prepare_at(
+        &mut self,
+        evaluation: &Evaluation,
+        placement: Placement,
+    ) -> Result<(), Failure> {
+        limits::check(evaluation)?;
+        if self.child.is_none() {
+            self.start()?;
+        }
+        self.map(evaluation.clone(), placement)
     }
 
     fn map(&mut self, evaluation: Evaluation, placement: Placement) -> Result<(), Failure> {
@@ -251,6 +273,11 @@ impl CpuWorker {
         self.prepared = None;
         self.shared.clear().map_err(|error| failed("clear shared memory", &error))?;
         let control = self.shared.control();
+        let Arrangement { order, seed, shared_poison, lane_poison } = self.arrangement;
+        control.order.store(order as u32, Ordering::Relaxed);
+        control.seed.store(seed, Ordering::Relaxed);
+        control.shared_poison.store(shared_poison.into(), Ordering::Relaxed);
+        control.lane_poison.store(lane_poison.into(), Ordering::Relaxed);
         for (index, (segment, buffer)) in segments.iter().zip(&evaluation.buffers).enumerate() {
             self.shared
                 .allocate(segment.file_offset, segment.mapped)
@@ -392,8 +419,8 @@ impl Worker for CpuWorker {
 
 /// File and line of an instruction, from the line tables of the artefact. The innermost frame in the candidate's own
 /// files counts: functions of the shim are inlined into it.
-fn line_of(artefact: &Artefact, offset: u64) -> Option<SourcePlace> {
-    let loader = addr2line::Loader::new(&artefact.path).ok()?;
+pub(super) fn line_of(path: &Path, offset: u64) -> Option<SourcePlace> {
+    let loader = addr2line::Loader::new(path).ok()?;
     let mut frames = loader.find_frames(offset).ok()?;
     while let Ok(Some(frame)) = frames.next() {
         let Some(location) = frame.location else { continue };

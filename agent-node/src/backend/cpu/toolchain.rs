@@ -3,6 +3,7 @@
 use super::surroundings::{add_headers, include_folders, library_folders, linked};
 use crate::sandbox::{self, Confinement, Profile, Request, ResourceLimits};
 use fleet_config::domain::{Architecture, Digest};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::io;
@@ -25,6 +26,15 @@ pub struct Toolchain {
     pub version: String,
     /// Over the binaries of driver, compiler, assembler and linker, all system headers, and what every link reads.
     pub digest: Digest,
+    /// Which of the libraries of its sanitizers are installed.
+    pub sanitizers: BTreeSet<Sanitizer>,
+}
+
+/// A sanitizer whose library a screen needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Sanitizer {
+    Address,
+    Thread,
 }
 
 /// No compiler that this device could use.
@@ -112,11 +122,13 @@ impl Toolchain {
         let headers = include_folders(&ask(&["-v", "-E", "-x", "c++", "-"])?);
         add_headers(&mut hasher, &headers)
             .map_err(|source| ToolchainError::Read { path: path.to_owned(), source })?;
-        for linked in linked(&library_folders(&ask(&["-print-search-dirs"])?)) {
+        let libraries = library_folders(&ask(&["-print-search-dirs"])?);
+        for linked in linked(&libraries) {
             hash_file(&mut hasher, &linked)?;
         }
+        let sanitizers = sanitizers(family, &libraries);
         let digest = Digest(*hasher.finalize().as_bytes());
-        Ok(Self { path: path.to_owned(), family, version, digest })
+        Ok(Self { path: path.to_owned(), family, version, digest, sanitizers })
     }
 
     /// Flags of every compile for `architecture`: code that this level of processor runs, IEEE arithmetic, no
@@ -182,6 +194,21 @@ pub fn host_levels() -> Vec<Architecture> {
     #[cfg(target_arch = "aarch64")]
     names.push("aarch64");
     names.into_iter().filter_map(|name| format!("cpu:{name}").parse().ok()).collect()
+}
+
+/// The sanitizers with all of their libraries in `folders`.
+fn sanitizers(family: Family, folders: &[PathBuf]) -> BTreeSet<Sanitizer> {
+    let architecture = std::env::consts::ARCH;
+    let names = |sanitizer| match (family, sanitizer) {
+        (Family::Gcc, Sanitizer::Address) => vec!["libasan.so".to_owned(), "libubsan.so".to_owned()],
+        (Family::Gcc, Sanitizer::Thread) => vec!["libtsan.so".to_owned()],
+        // clang's own folder of libraries holds them one level deeper.
+        (Family::Clang, Sanitizer::Address) => vec![format!("lib/linux/libclang_rt.asan-{architecture}.a")],
+        (Family::Clang, Sanitizer::Thread) => vec![format!("lib/linux/libclang_rt.tsan-{architecture}.a")],
+    };
+    let is_there = |name: &String| folders.iter().any(|folder| folder.join(name).is_file());
+    let all = [Sanitizer::Address, Sanitizer::Thread];
+    all.into_iter().filter(|sanitizer| names(*sanitizer).iter().all(is_there)).collect()
 }
 
 fn ask(

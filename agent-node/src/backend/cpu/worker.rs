@@ -239,16 +239,16 @@ fn run_steps(control: &Control, pool: &Pool, module: &Module, mapped: &[Mapping]
             }
             return Err((status::ARITY, String::new()));
         }
-        launch(step, *address, pool, module, mapped)?;
+        launch(control, step, *address, (pool, module), mapped)?;
     }
     Ok(())
 }
 
 fn launch(
+    control: &Control,
     step: &StepSlot,
     entry: usize,
-    pool: &Pool,
-    module: &Module,
+    (pool, module): (&Pool, &Module),
     mapped: &[Mapping],
 ) -> Result<(), Failed> {
     // Every parameter finds an aligned slot of 16 bytes, as large as any scalar that a task can pass.
@@ -272,7 +272,10 @@ fn launch(
         grid,
         block,
         shared_bytes: step.shared_bytes.load(Ordering::Relaxed),
-        order: 0,
+        order: control.order.load(Ordering::Relaxed),
+        seed: control.seed.load(Ordering::Relaxed),
+        shared_poison: control.shared_poison.load(Ordering::Relaxed),
+        lane_poison: control.lane_poison.load(Ordering::Relaxed),
         stop: signals::on_stop,
     };
     if pool.run(module.run, &mut launch, blocks) {

@@ -3,8 +3,8 @@
 use super::{Kind, Predicate};
 use fleet_config::domain::{
     Architecture, Blame, BlobRef, CandidateId, CaseTiming, CellId, ClassId, ComparabilityClass, DeviceId,
-    DeviceKind, Digest, Facts, Fence, NodeId, Nonce, Outcome, PolicyId, Seed, StageTimes, SubmissionId,
-    TaskId,
+    DeviceKind, Digest, Facts, Fence, NodeId, Nonce, Outcome, PolicyId, ScreenEvidence, Seed, StageTimes,
+    SubmissionId, TaskId,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -110,6 +110,9 @@ pub struct VolatileFacts {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence {
     pub cases: Vec<CaseEvidence>,
+    /// Records before the first screens have none.
+    #[serde(default)]
+    pub screens: Vec<ScreenEvidence>,
 }
 
 /// One case under one draw.

@@ -104,6 +104,7 @@ async fn submit(
         candidates: vec![candidate.clone()],
         targets: targets.to_vec(),
         policy: None,
+        screens: None,
         reuse: Reuse::Fresh,
         nonce: None,
     };

@@ -241,6 +241,7 @@ impl<'a> Runner<'a> {
             wait: true,
             reconnect: 0,
             fresh: true,
+            screens: None,
             policy: None,
             nonce: None,
             receipt: None,

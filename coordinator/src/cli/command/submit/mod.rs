@@ -84,6 +84,7 @@ async fn post(client: &mut Client, args: &SubmitArgs) -> Result<Sent, Refusal> {
         candidates: candidates.documents(),
         targets: targets.clone(),
         policy: args.policy.clone(),
+        screens: args.screens.clone(),
         reuse,
         nonce: args.nonce.clone(),
     };
