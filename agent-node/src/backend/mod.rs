@@ -7,8 +7,10 @@
 pub mod conformance;
 pub mod cpu;
 pub mod cuda;
+mod lexer;
 pub mod pair;
 pub mod screen;
+mod signature;
 
 use crate::sandbox::Confinement;
 use fleet_config::domain::{

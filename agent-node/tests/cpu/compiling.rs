@@ -53,6 +53,24 @@ fn another_signature_is_rejected() {
 }
 
 #[test]
+fn qualifiers_of_parameters_are_no_difference_and_types_are() {
+    both(|bench| {
+        for parameters in
+            ["float* x, float* y, int n", "const float* const x, volatile float* y, const int n"]
+        {
+            let source = format!("extern \"C\" __global__ void f({parameters}) {{ y[0] = x[n]; }}");
+            assert!(bench.compile(&source, "f", Some(TASK)).is_ok(), "{parameters}");
+        }
+        for parameters in
+            ["double* x, float* y, int n", "float* x, float* y, long n", "float** x, float* y, int n"]
+        {
+            let source = format!("extern \"C\" __global__ void f({parameters}) {{ y[0] = 1; }}");
+            assert_eq!(refused(bench, &source, Status::Rejected).code, "compile/signature", "{parameters}");
+        }
+    });
+}
+
+#[test]
 fn assembly_that_is_not_compiled_does_no_harm() {
     let Some(bench) = bench() else { return };
     let source =

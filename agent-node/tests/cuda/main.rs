@@ -156,6 +156,10 @@ fn what_is_wrong_with_a_source_is_told_by_its_status_and_place() {
     assert_eq!(status, Status::Rejected, "{failure:?}");
     assert!(message(&failure).contains("signature of `saxpy`"), "{failure:?}");
 
+    let qualified =
+        "extern \"C\" __global__ void saxpy(float a, float* __restrict__ x, float* const y, const int n)";
+    assert!(bench.compile("qualified", SAXPY, &[("saxpy", Some(qualified))]).is_ok());
+
     let (status, failure) = bench.status("missing", SAXPY, &[("product", None)]);
     assert_eq!(status, Status::Rejected, "{failure:?}");
     let (status, failure) =

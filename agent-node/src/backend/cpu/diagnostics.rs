@@ -1,6 +1,6 @@
 //! What a compiler's log means: a marker of the shim, the task's signature, or an error of the candidate.
 
-use super::glue::GLUE_FILE;
+use crate::backend::signature::{GLUE_FILE, SIGNATURE_MARK};
 use fleet_config::domain::{SourcePlace, UnsupportedReason};
 
 /// The verdict in a log.
@@ -147,7 +147,7 @@ fn split_place(line: &str) -> Option<(&str, u32, u32, &str)> {
 }
 
 fn marker(error: &ErrorLine) -> Option<Diagnosis> {
-    if let Some((_, rest)) = error.message.split_once("muster-signature|") {
+    if let Some((_, rest)) = error.message.split_once(SIGNATURE_MARK) {
         let kernel = rest.split('|').next().unwrap_or("").to_owned();
         return Some(Diagnosis::Signature { kernel });
     }

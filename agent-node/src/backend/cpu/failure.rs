@@ -1,9 +1,9 @@
 //! Every way in which work on the CPU device fails, as the outcome it means.
 
 use super::diagnostics::Diagnosis;
-use super::glue::GlueError;
 use super::rewrite::RewriteError;
 use crate::backend::Failure;
+use crate::backend::signature::SignatureError;
 use fleet_config::domain::{
     Architecture, Blame, Cause, FaultKind, MemoryPlace, Milliseconds, Outcome, SourcePlace, Stage, Status,
     UnsupportedReason,
@@ -95,12 +95,12 @@ pub(super) fn source_refused(error: &RewriteError, place: SourcePlace) -> Failur
     rejected(code, error.to_string(), hint, Some(place))
 }
 
-pub(super) fn glue(error: &GlueError) -> Failure {
+pub(super) fn glue(error: &SignatureError) -> Failure {
     match error {
-        GlueError::Name(_) => {
+        SignatureError::Name(_) => {
             rejected("compile/kernel-name", error.to_string(), "correct the launch plan", None)
         }
-        GlueError::Signature(_) => {
+        SignatureError::Signature(_) => {
             let hint = "correct the task's signature";
             Failure::new(outcome(
                 Status::Rejected,

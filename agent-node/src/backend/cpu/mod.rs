@@ -16,7 +16,6 @@ mod failure;
 mod fault;
 mod glue;
 mod layout;
-mod lexer;
 mod limits;
 mod motion;
 mod order;

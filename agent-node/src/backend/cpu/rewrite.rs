@@ -8,7 +8,7 @@
 //! | `static __shared__` | `__shared__` |
 //! | `__noinline__` | `muster_noinline`, since the host's headers use the word inside attributes |
 
-use super::lexer::{Kind, Token, tokens};
+use crate::backend::lexer::{Kind, Token, tokens};
 
 /// Longest declaration of dynamic shared memory in tokens; a longer one is left to the compiler.
 const DECLARATION_TOKENS_MAX: usize = 64;

@@ -1,6 +1,6 @@
 //! What NVRTC's and ptxas' log says: the first error with its place, and the resources of each kernel.
 
-use super::glue::{GLUE_FILE, SIGNATURE_MARK};
+use crate::backend::signature::{GLUE_FILE, SIGNATURE_MARK};
 use fleet_config::domain::{SourcePlace, UnsupportedReason};
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
 //! Every way in which work on a CUDA device fails, as the outcome it means.
 
 use super::diagnostics::Diagnosis;
-use super::glue::GlueError;
 use crate::backend::Failure;
+use crate::backend::signature::SignatureError;
 use fleet_config::domain::{
     Blame, Cause, FaultKind, MemoryPlace, Milliseconds, Outcome, SourcePlace, Stage, Status,
     UnsupportedReason,
@@ -82,12 +82,12 @@ pub(super) fn source_refused(path: &str, what: &str) -> Failure {
 }
 
 /// What the glue cannot be written for.
-pub(super) fn glue(error: &GlueError) -> Failure {
+pub(super) fn glue(error: &SignatureError) -> Failure {
     match error {
-        GlueError::Name(_) => {
+        SignatureError::Name(_) => {
             rejected(Blame::Candidate, "compile/kernel-name", error.to_string(), "correct the launch plan")
         }
-        GlueError::Signature(_) => {
+        SignatureError::Signature(_) => {
             let hint = "correct the task's signature";
             rejected(Blame::Task, "compile/task-signature", error.to_string(), hint)
         }

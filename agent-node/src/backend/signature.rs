@@ -1,0 +1,127 @@
+//! Names of kernels and the check of a task's signature, in C++ that every compiler of ours takes.
+//!
+//! Parameters are compared without `const`, `volatile` and `restrict`, at every depth of a pointer: they change neither how
+//! a value is handed over nor what it means, and whether an input was changed is seen after the launch.
+
+use super::EntryPoint;
+use super::lexer::{Kind, tokens};
+use std::fmt::Write as _;
+
+/// The name that the compiler sees for lines made here.
+pub(super) const GLUE_FILE: &str = "muster-glue";
+/// How a signature's failure is known in a log.
+pub(super) const SIGNATURE_MARK: &str = "muster-signature|";
+/// Longest name of a kernel, template arguments included.
+const NAME_MAX: usize = 256;
+
+/// A plan or task that asks for what cannot be written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum SignatureError {
+    #[error("`{0}` is no name of a kernel; write an identifier, with template arguments where needed")]
+    Name(String),
+    #[error("the task's signature of `{0}` has no parameter list")]
+    Signature(String),
+}
+
+/// Types without qualifiers, and whether two of them are one. Needs no header, since NVRTC has none of its own.
+pub(super) const COMPARISON: &str = "\
+template <class T> struct muster_plain { typedef T type; };
+template <class T> struct muster_plain<const T> { typedef typename muster_plain<T>::type type; };
+template <class T> struct muster_plain<volatile T> { typedef typename muster_plain<T>::type type; };
+template <class T> struct muster_plain<const volatile T> { typedef typename muster_plain<T>::type type; };
+template <class T> struct muster_plain<T*> { typedef typename muster_plain<T>::type* type; };
+template <class T> struct muster_plain<T* const> { typedef typename muster_plain<T>::type* type; };
+template <class T> struct muster_plain<T* __restrict__> { typedef typename muster_plain<T>::type* type; };
+template <class R, class... A> struct muster_plain<R (*)(A...)> {
+  typedef R (*type)(typename muster_plain<A>::type...);
+};
+template <class L, class R> struct muster_same { static const bool value = false; };
+template <class T> struct muster_same<T, T> { static const bool value = true; };
+";
+
+/// Writes the check that kernel `index` has the task's parameters. `attribute` is what makes a function a kernel here.
+pub(super) fn check(
+    text: &mut String,
+    index: usize,
+    entry: &EntryPoint,
+    attribute: &str,
+) -> Result<(), SignatureError> {
+    let Some(signature) = &entry.signature else { return Ok(()) };
+    let name = entry.name.trim();
+    let parameters = parameters(signature, name)?;
+    // The same parameters in a namespace of its own, without "C" linkage: only the types are compared.
+    let _ = writeln!(
+        text,
+        "namespace muster_signature_{index} {{ {attribute} void expected({parameters}); }}\n\
+         static_assert(muster_same<muster_plain<decltype(&muster_signature_{index}::expected)>::type, \
+         muster_plain<decltype(&{name})>::type>::value, \"{SIGNATURE_MARK}{name}|\");",
+    );
+    Ok(())
+}
+
+/// The name of `entry` if it is one: characters of qualified names and template arguments only, so that a plan cannot write
+/// code.
+pub(super) fn kernel_name(entry: &EntryPoint) -> Result<&str, SignatureError> {
+    let name = entry.name.trim();
+    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | ':' | '<' | '>' | ',' | ' ');
+    let starts = name.chars().next().is_some_and(|c| c == '_' || c == ':' || c.is_ascii_alphabetic());
+    if starts && name.len() <= NAME_MAX && name.chars().all(legal) {
+        Ok(name)
+    } else {
+        Err(SignatureError::Name(name.chars().take(NAME_MAX).collect()))
+    }
+}
+
+/// The text between the parentheses behind the kernel's name.
+fn parameters(signature: &str, name: &str) -> Result<String, SignatureError> {
+    let missing = || SignatureError::Signature(name.to_owned());
+    let tokens = tokens(signature);
+    let word = |at: usize| tokens.get(at).map_or("", |token| token.text(signature));
+    let named = |at: &usize| {
+        tokens.get(*at).is_some_and(|token| token.kind == Kind::Identifier)
+            && word(at + 1) == "("
+            && !matches!(word(*at), "__launch_bounds__" | "__attribute__" | "__align__" | "alignas")
+    };
+    let at = (0..tokens.len()).find(named).ok_or_else(missing)?;
+    let open = tokens.get(at + 1).ok_or_else(missing)?;
+    let mut depth = 0usize;
+    for token in tokens.get(at + 1..).unwrap_or(&[]) {
+        match token.text(signature) {
+            "(" => depth += 1,
+            ")" => depth = depth.checked_sub(1).ok_or_else(missing)?,
+            _ => {}
+        }
+        if depth == 0 {
+            let text = signature.get(open.end..token.start).ok_or_else(missing)?;
+            return Ok(text.replace(['\n', '\r', '#', '\\'], " "));
+        }
+    }
+    Err(missing())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(name: &str) -> EntryPoint {
+        EntryPoint { name: name.to_owned(), signature: None }
+    }
+
+    #[test]
+    fn the_parameters_of_a_signature_are_taken_without_its_attributes() {
+        let text =
+            "extern \"C\" __global__ void __launch_bounds__(256) f(const float* x, float (*y)[4], int n);";
+        assert_eq!(parameters(text, "f").unwrap(), "const float* x, float (*y)[4], int n");
+        for broken in ["extern \"C\" __global__ void f", "void f(int a", ""] {
+            assert!(parameters(broken, "f").is_err(), "{broken}");
+        }
+    }
+
+    #[test]
+    fn template_kernels_have_names_and_code_is_none() {
+        assert_eq!(kernel_name(&entry(" ns::add<float, 4> ")).unwrap(), "ns::add<float, 4>");
+        for name in ["", "f();", "f\n#include <x>", "1f", "a\"b"] {
+            assert!(kernel_name(&entry(name)).is_err(), "{name}");
+        }
+    }
+}
