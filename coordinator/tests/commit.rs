@@ -424,7 +424,7 @@ async fn what_verification_would_refuse_for_ever_is_not_recorded() {
     assert_eq!(world.commit.size(), size, "nothing was appended");
     let mut record = world.record(&grant, 2);
     timed(&world, &mut record);
-    let evidence = canonical::to_bytes(&Evidence { cases: Vec::new(), screens: Vec::new() }).unwrap();
+    let evidence = canonical::to_bytes(&Evidence { cases: Vec::new(), checks: Vec::new() }).unwrap();
     record.evidence = Some(world.blobs.put(&evidence).unwrap());
     let verdict = world.report(2, 10, 5, &world.sealed(record, 2)).await;
     assert_eq!(code(&verdict), "accepted", "{verdict:?}");

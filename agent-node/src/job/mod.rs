@@ -9,6 +9,7 @@
 //! included, is `infrastructure`: tried again and never charged to a candidate.
 
 mod bench;
+mod beyond;
 mod blame;
 mod compile;
 pub mod context;
@@ -24,11 +25,18 @@ mod scalar;
 mod screen;
 pub mod service;
 mod sign;
+mod stages;
+mod strength;
+mod stress;
+mod sweep;
 mod time;
+mod trial;
 mod validate;
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+use tests::tests_task;
 
 pub use context::{Assignment, BlobFault, BlobSource, Context, Hold, Machine, Node};
 pub use fault::{Party, Stop};
@@ -37,9 +45,10 @@ pub use sign::{FinishedAttempt, SignError};
 
 use context::{RunBudget, elapsed};
 use fault::infrastructure;
-use fleet_config::domain::{Picoseconds, Stage};
+use fleet_config::domain::{Blame, CheckEvidence, Picoseconds, Stage, ValidationStage};
 use ledger::entry::predicate::CaseEvidence;
 use sign::Findings;
+use stages::Stages;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use validate::Step;
@@ -81,22 +90,32 @@ pub fn attempt(context: &Context<'_>) -> Result<FinishedAttempt, AttemptError> {
         Ok(Err(Stop::Failed(failure))) => Some(failure),
         Err(payload) => Some(sign::panicked(stage.get(), payload.as_ref())),
     };
+    if let Some(failure) = &failure {
+        findings.stages.ended(failure, context.clock.now());
+    }
     (context.progress)(Stage::Sign, "");
     Ok(sign::sign(context, findings, failure, started_on)?)
 }
 
 /// Prepares, compiles and validates without timing or signing anything: whether a task holds together on this device
 /// is found out by giving it its own baseline as the candidate.
-pub fn rehearse(context: &Context<'_>) -> Result<Vec<CaseEvidence>, Stop> {
+pub fn rehearse(context: &Context<'_>) -> Result<Rehearsed, Stop> {
     let prepared = prepare::prepare(context, prepare::candidate(context)?)?;
     let mut waited = Picoseconds(0);
     let compiled = compile::compile(context, &prepared, &mut waited)?;
     let budget =
         RunBudget { limit: prepared.task.limits.run, spent: Picoseconds(0), since: context.clock.now() };
     let step = Step { context, prepared: &prepared, compiled: &compiled, budget, stage: Stage::Validate };
-    let mut evidence = Vec::new();
-    validate::validate(step, &mut waited, &mut evidence)?;
-    Ok(evidence)
+    let (mut evidence, mut stages) = (Vec::new(), Stages::default());
+    validate::validate(step, &mut waited, &mut evidence, &mut stages)?;
+    Ok(Rehearsed { cases: evidence, checks: stages.evidence() })
+}
+
+/// What a rehearsal saw.
+#[derive(Debug)]
+pub struct Rehearsed {
+    pub cases: Vec<CaseEvidence>,
+    pub checks: Vec<CheckEvidence>,
 }
 
 fn steps(context: &Context<'_>, findings: &mut Findings, stage: &Cell<Stage>) -> Result<(), Stop> {
@@ -111,6 +130,11 @@ fn steps(context: &Context<'_>, findings: &mut Findings, stage: &Cell<Stage>) ->
     let from = clock.now();
     let prepared = prepare::prepare(context, findings.candidate.clone());
     add(&mut findings.times.transfer, elapsed(from, clock.now()));
+    if let Err(Stop::Failed(failure)) = &prepared
+        && failure.outcome.blame == Blame::Candidate
+    {
+        findings.stages.enter(ValidationStage::Contract, clock.now());
+    }
     let prepared = prepared?;
 
     let from = enter(Stage::Compile)?;
@@ -126,9 +150,15 @@ fn steps(context: &Context<'_>, findings: &mut Findings, stage: &Cell<Stage>) ->
     let budget = RunBudget { limit, spent: Picoseconds(0), since: from };
     let step = Step { context, prepared: &prepared, compiled: &compiled, budget, stage: Stage::Validate };
     let mut waited = Picoseconds(0);
-    let validated = match validate::validate(step, &mut waited, &mut findings.evidence) {
+    let validated = validate::validate(step, &mut waited, &mut findings.evidence, &mut findings.stages);
+    let validated = match validated {
         Ok(()) => screen::screens(step, &mut waited, &mut findings.screens),
-        Err(stop) => Err(screen::examine(step, stop, &mut waited, &mut findings.screens)),
+        Err(stop) => {
+            if let Stop::Failed(failure) = &stop {
+                findings.stages.ended(failure, clock.now());
+            }
+            Err(screen::examine(step, stop, &mut waited, &mut findings.screens))
+        }
     };
     findings.times.validate = elapsed(waited, elapsed(from, clock.now()));
     add(&mut findings.times.waited, waited);
@@ -138,7 +168,7 @@ fn steps(context: &Context<'_>, findings: &mut Findings, stage: &Cell<Stage>) ->
     let budget = RunBudget { limit, spent: findings.times.validate, since: from };
     let step = Step { budget, stage: Stage::Time, ..step };
     let mut waited = Picoseconds(0);
-    let timed = time::time(step, &mut waited, &mut findings.volatile);
+    let timed = time::time(step, &mut waited, &mut findings.volatile, &mut findings.stages);
     findings.times.time = elapsed(waited, elapsed(from, clock.now()));
     add(&mut findings.times.waited, waited);
     let timed = timed?;

@@ -4,8 +4,9 @@ use super::fault::{Party, cause, infrastructure};
 use super::prepare::Prepared;
 use crate::backend::Failure;
 use fleet_config::compare::{Output, compare, max_errors};
+use fleet_config::domain::encoding::{Number, read};
 use fleet_config::domain::{
-    Blame, Case, CaseKind, Cause, Decimal, Digest, Fit, Input, Mismatch, Nonce, Outcome, Param, ParamKind,
+    Blame, Case, Cause, Decimal, Digest, Fit, Input, Mismatch, NanRule, Nonce, Outcome, Param, ParamKind,
     Role, Seed, Stage, Status, Task, Tolerance,
 };
 use fleet_config::generator;
@@ -13,7 +14,7 @@ use std::collections::BTreeMap;
 
 /// Bytes of what a launch reads, by parameter: `in` and `inout`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Inputs(BTreeMap<String, Vec<u8>>);
+pub(super) struct Inputs(pub(super) BTreeMap<String, Vec<u8>>);
 
 impl Inputs {
     /// The bytes of the parameter `name`; empty for a name that is no input.
@@ -28,7 +29,7 @@ impl Inputs {
 
 /// Bytes of what a launch wrote, by parameter: `out` and `inout`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Outputs(BTreeMap<String, Vec<u8>>);
+pub(super) struct Outputs(pub(super) BTreeMap<String, Vec<u8>>);
 
 impl Inputs {
     /// Bytes of all buffers.
@@ -277,6 +278,7 @@ impl Question<'_> {
         expected: &Outputs,
         got: &Outputs,
         spots: &Spots,
+        which: &str,
     ) -> Result<Option<Mismatch>, Failure> {
         for (param, output) in self.outputs() {
             let elements = spots.of(&param.name).unwrap_or(&[]);
@@ -289,11 +291,28 @@ impl Question<'_> {
                 let at = usize::try_from(mismatch.index).ok().and_then(|at| elements.get(at)).copied();
                 mismatch.index = at.unwrap_or(mismatch.index);
                 mismatch.coordinates = coordinates(mismatch.index, output.shape);
-                mismatch.pattern = "sampled elements only".to_owned();
+                mismatch.pattern = which.to_owned();
                 return Ok(Some(mismatch));
             }
         }
         Ok(None)
+    }
+
+    /// The elements of each output that the reference gives as a finite number, and how many there are of all: beside
+    /// infinities and NaN of the reference nothing can be told right from wrong.
+    pub(super) fn finite(&self, expected: &Outputs) -> (Spots, u64, u64) {
+        let (mut spots, mut finite, mut total) = (Spots::default(), 0, 0);
+        for (param, _) in self.outputs() {
+            let width = usize::try_from(param.element.bytes().unwrap_or(1)).unwrap_or(1);
+            let chunks = (0_u64..).zip(side(expected, param).chunks_exact(width));
+            let is_finite = |chunk: &[u8]| !matches!(read(param.element, chunk), Some(Number::Real(value)) if !value.is_finite());
+            let elements: Vec<u64> =
+                chunks.filter(|(_, chunk)| is_finite(chunk)).map(|(index, _)| index).collect();
+            finite += elements.len() as u64;
+            total += (side(expected, param).len() / width) as u64;
+            spots.0.insert(param.name.clone(), elements);
+        }
+        (spots, finite, total)
     }
 
     fn count(&self, name: &str) -> u64 {
@@ -316,6 +335,23 @@ impl Question<'_> {
         Ok(None)
     }
 
+    /// The first element of `again` that is another number than in `first`; zeros of either sign and NaN of any bits
+    /// are one.
+    pub(super) fn exactly(&self, first: &Outputs, again: &Outputs) -> Result<Option<Mismatch>, Failure> {
+        let zero = || Decimal::from_f64(0.0).expect("invariant: zero is finite");
+        let tolerance = Tolerance { absolute: zero(), relative: zero(), nan: NanRule::Equal };
+        for (param, output) in self.outputs() {
+            let output = Output { tolerance: &tolerance, ..output };
+            let found = compare(&output, side(first, param), side(again, param)).map_err(|error| {
+                infrastructure(self.stage, "validate/compare", format!("output `{}`: {error}", param.name))
+            })?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+
     /// The largest absolute error over all outputs, as evidence.
     pub(super) fn largest_error(&self, expected: &Outputs, got: &Outputs) -> Result<String, Failure> {
         let mut largest: Option<Decimal> = None;
@@ -328,52 +364,6 @@ impl Question<'_> {
             }
         }
         Ok(largest.map_or_else(|| "0".to_owned(), |largest| largest.to_string()))
-    }
-
-    /// Whether an implementation that writes nothing, or zeros, would pass: then the task says nothing about
-    /// candidates. Asked of every case that is timed: a candidate could do the work of the others and fake this one.
-    pub(super) fn check_strength(
-        &self,
-        inputs: &Inputs,
-        expected: &Outputs,
-        poison: u8,
-    ) -> Result<(), Failure> {
-        match self.case.kind {
-            CaseKind::Correctness => return Ok(()),
-            CaseKind::Performance => {}
-        }
-        let tolerance = &self.prepared.task.tolerance;
-        let bounds = format!("absolute {}, relative {}", tolerance.absolute, tolerance.relative);
-        for (what, fakes) in
-            [("zero", self.fake(expected, |_, _| 0)), ("untouched", self.untouched(inputs, expected, poison))]
-        {
-            if self.mismatch(expected, &fakes)?.is_none() {
-                let message = format!(
-                    "case `{}`: an output that is {what} everywhere passes under the tolerance ({bounds}): the task is too weak to tell right from wrong",
-                    self.case.name
-                );
-                let cause =
-                    Cause { case: Some(self.case.name.clone()), ..cause("validate/task-weak", message) };
-                let hint = "tighten the tolerance or choose inputs that give larger outputs";
-                let outcome = Outcome::failed(Status::TaskWeak, self.stage, Blame::Task, cause, hint);
-                return Err(Failure::new(outcome));
-            }
-        }
-        Ok(())
-    }
-
-    fn fake(&self, expected: &Outputs, byte: impl Fn(&str, usize) -> u8) -> Outputs {
-        let fill = |(name, bytes): (&String, &Vec<u8>)| {
-            (name.clone(), (0..bytes.len()).map(|index| byte(name, index)).collect())
-        };
-        Outputs(expected.0.iter().map(fill).collect())
-    }
-
-    /// What the buffers hold when nothing is written: poison, or for `inout` what it held before.
-    fn untouched(&self, inputs: &Inputs, expected: &Outputs, poison: u8) -> Outputs {
-        self.fake(expected, |name, index| {
-            inputs.0.get(name).and_then(|bytes| bytes.get(index)).copied().unwrap_or(poison)
-        })
     }
 
     /// `mismatch` as the outcome of `party`.
@@ -419,7 +409,8 @@ impl Question<'_> {
         party.charge(Failure::new(outcome))
     }
 
-    fn outputs(&self) -> impl Iterator<Item = (&Param, Output<'_>)> {
+    /// What a launch writes, as the task describes it.
+    pub(super) fn outputs(&self) -> impl Iterator<Item = (&Param, Output<'_>)> {
         buffers(&self.prepared.task).filter_map(|(param, role)| match role {
             Role::In => None,
             Role::Out | Role::Inout => {
@@ -453,11 +444,12 @@ fn coordinates(index: u64, shape: &[u64]) -> Vec<u64> {
     places
 }
 
-fn side<'a>(outputs: &'a Outputs, param: &Param) -> &'a [u8] {
+pub(super) fn side<'a>(outputs: &'a Outputs, param: &Param) -> &'a [u8] {
     outputs.0.get(&param.name).map_or(&[], Vec::as_slice)
 }
 
-fn buffers(task: &Task) -> impl Iterator<Item = (&Param, Role)> {
+/// The buffer parameters of the task.
+pub(super) fn buffers(task: &Task) -> impl Iterator<Item = (&Param, Role)> {
     task.params.iter().filter_map(|param| match &param.kind {
         ParamKind::Buffer { role, shape: _ } => Some((param, *role)),
         ParamKind::Integer { value: _ } | ParamKind::Float { value: _ } => None,

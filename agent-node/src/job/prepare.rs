@@ -12,12 +12,13 @@ use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::path::{Component, Path};
+use std::sync::Arc;
 
 /// Largest document (task, candidate, policy): far above any real one.
 const DOCUMENT_MAX: u64 = 4 << 20;
 
 /// Everything that the later steps read.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Prepared {
     pub task: Task,
     pub candidate: Candidate,
@@ -25,7 +26,7 @@ pub(super) struct Prepared {
     pub sources: BTreeMap<Party, Sources>,
     pub headers: Vec<Sources>,
     /// Binary inputs by digest.
-    pub files: BTreeMap<Digest, Vec<u8>>,
+    pub files: Arc<BTreeMap<Digest, Vec<u8>>>,
     /// Every case of the task as numbers, by party, in the order of the task.
     pub evaluations: BTreeMap<Party, Vec<Evaluation>>,
 }
@@ -85,7 +86,7 @@ pub(super) fn prepare(context: &Context<'_>, candidate: Candidate) -> Result<Pre
     let task: Task = document(context, "task", &context.assignment.task)?;
     let policy: MeasurementPolicy = document(context, "policy", &context.assignment.policy)?;
     check_format("candidate", &candidate.format, Candidate::FORMAT)?;
-    check_format("task", &task.format, Task::FORMAT)?;
+    check_format("task", &task.format, Task::format_for(task.validation.as_ref()))?;
     check_format("policy", &policy.format, MeasurementPolicy::FORMAT)?;
     if !task.cases.iter().any(|case| case.kind == CaseKind::Performance) {
         let cause = cause("prepare/no-performance-case", "the task has no performance case to time");
@@ -127,6 +128,7 @@ pub(super) fn prepare(context: &Context<'_>, candidate: Candidate) -> Result<Pre
             place.insert(fetch(context, &blob)?);
         }
     }
+    let files = Arc::new(files);
     Ok(Prepared { task, candidate, policy, sources, headers, files, evaluations })
 }
 

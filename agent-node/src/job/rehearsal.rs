@@ -2,7 +2,7 @@
 
 use super::context::{Assignment, BlobFault, BlobSource, Context, Node};
 use super::fault::{Stop, cause};
-use super::rehearse;
+use super::{Rehearsed, rehearse};
 use crate::backend::{Failure, Interrupt};
 use crate::inventory::{Offer, Wish};
 use crate::machine_lock::MachineLock;
@@ -10,8 +10,8 @@ use crate::measure::clock::SystemClock;
 use fleet_config::config::LoadedTask;
 use fleet_config::domain::canonical::{CanonicalError, Document};
 use fleet_config::domain::{
-    Architecture, BlobRef, Candidate, CellId, Digest, Fence, MeasurementPolicy, Milliseconds, Nonce, Outcome,
-    Picoseconds, Provenance, Seed, Status, SubmissionId, Task,
+    Architecture, BlobRef, Candidate, CellId, CheckEvidence, Digest, Fence, MeasurementPolicy, Milliseconds,
+    Nonce, Outcome, Picoseconds, Provenance, Seed, Status, SubmissionId, Task,
 };
 use fleet_config::identity::SecretKey;
 use ledger::entry::predicate::CaseEvidence;
@@ -42,6 +42,8 @@ pub struct Rehearsal {
     pub outcome: Outcome,
     /// Cases that passed, each once.
     pub cases: Vec<String>,
+    /// Stages of validation with the baseline as the candidate: what each looked at and costs here.
+    pub checks: Vec<CheckEvidence>,
     pub warnings: Vec<String>,
     pub log: Option<String>,
 }
@@ -94,14 +96,18 @@ pub fn rehearse_task(
         task: name,
         architecture: offer.description.architecture.clone(),
         status: Status::Ok,
-        detail: "reference and baseline agree; zeros and untouched outputs fail, as they must".to_owned(),
+        detail: "reference and baseline agree; zeros, untouched, constant, copied and other seeds' outputs fail, as they must".to_owned(),
         outcome: Outcome::ok(),
         cases: Vec::new(),
+        checks: Vec::new(),
         warnings: warnings.iter().map(ToString::to_string).collect(),
         log: None,
     };
     match rehearse(&context) {
-        Ok(evidence) => judge(&mut rehearsal, &evidence, &sealed),
+        Ok(Rehearsed { cases, checks }) => {
+            rehearsal.checks = checks;
+            judge(&mut rehearsal, &cases, &sealed);
+        }
         Err(Stop::Cancelled) => return Err(RehearsalError::Cancelled),
         Err(Stop::Failed(Failure { outcome, log })) => {
             rehearsal.outcome = *outcome;

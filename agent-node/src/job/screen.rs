@@ -18,19 +18,16 @@ use super::validate::{Step, evaluate};
 use crate::backend::screen::{Finding, Missing, ScreenRequest, ScreenRun, Screening};
 use crate::backend::{BufferUse, Evaluation, Failure, WorkerOptions};
 use fleet_config::domain::{
-    Blame, CaseKind, FaultKind, Milliseconds, Outcome, Picoseconds, Role, Screen, ScreenEvidence,
-    ScreenFinding, Status,
+    Blame, CaseKind, CheckEvidence, CheckFinding, FaultKind, Milliseconds, Outcome, Picoseconds, Role,
+    Screen, Status,
 };
 use std::sync::Arc;
-
-/// Longest detail that the evidence keeps.
-const DETAIL_MAX: usize = 600;
 
 /// Runs the policy's screens; `evidence` grows by each, also by the one that finds a fault and ends the attempt.
 pub(super) fn screens(
     mut step: Step<'_>,
     waited: &mut Picoseconds,
-    evidence: &mut Vec<ScreenEvidence>,
+    evidence: &mut Vec<CheckEvidence>,
 ) -> Result<(), Stop> {
     let wanted = &step.prepared.policy.screens;
     if wanted.is_empty() {
@@ -52,7 +49,7 @@ pub(super) fn examine(
     mut step: Step<'_>,
     stop: Stop,
     waited: &mut Picoseconds,
-    evidence: &mut Vec<ScreenEvidence>,
+    evidence: &mut Vec<CheckEvidence>,
 ) -> Stop {
     let Stop::Failed(failure) = stop else { return stop };
     let held = step.hold(Hold::Shared, waited);
@@ -64,15 +61,18 @@ pub(super) fn examine(
 }
 
 /// What cannot be found out leaves the outcome as it was.
-fn explain(step: Step<'_>, failure: Failure, evidence: &mut Vec<ScreenEvidence>) -> Failure {
+fn explain(step: Step<'_>, failure: Failure, evidence: &mut Vec<CheckEvidence>) -> Failure {
     let Some(cause) = failure.outcome.cause.clone() else { return failure };
     let named = |case: &String| step.prepared.task.cases.iter().position(|each| each.name == *case);
     let place = cause.case.as_ref().and_then(named).unwrap_or_else(|| smallest(step));
     if let Some(screen) = seen_by(&failure.outcome) {
-        evidence.push(ScreenEvidence {
-            screen,
+        evidence.push(CheckEvidence {
+            check: screen.check(),
+            cases: 1,
+            draws: 1,
+            launches: 1,
             case: cause.case.clone().unwrap_or_default(),
-            finding: ScreenFinding::FaultFound,
+            finding: CheckFinding::FaultFound,
             detail: clip(&format!("while validating: {}", cause.message)),
             took: Milliseconds(0),
         });
@@ -95,7 +95,7 @@ fn told_why(
     step: Step<'_>,
     place: usize,
     mut failure: Failure,
-    evidence: &mut Vec<ScreenEvidence>,
+    evidence: &mut Vec<CheckEvidence>,
 ) -> Failure {
     // Orders and poisons show that an answer changes, which a wrong one may do.
     let telling = |screen: &Screen| match screen {
@@ -181,7 +181,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Runs `screen`, adds what it came to, and answers the fault that it found.
-    fn run(&self, screen: Screen, evidence: &mut Vec<ScreenEvidence>) -> Result<Option<Failure>, Failure> {
+    fn run(&self, screen: Screen, evidence: &mut Vec<CheckEvidence>) -> Result<Option<Failure>, Failure> {
         let Self { step, place, .. } = self;
         let context = step.context;
         let case = step.prepared.task.cases[*place].name.clone();
@@ -198,18 +198,21 @@ impl<'a> Bench<'a> {
             (finding, _) => finding,
         };
         let (word, detail, fault) = match finding {
-            Finding::NoFaultFound => (ScreenFinding::NoFaultFound, detail, None),
+            Finding::NoFaultFound => (CheckFinding::NoFaultFound, detail, None),
             Finding::Fault(failure) => {
                 let cause = failure.outcome.cause.as_ref();
                 let message = cause.map(|cause| cause.message.clone()).unwrap_or_default();
-                (ScreenFinding::FaultFound, message, Some(*failure))
+                (CheckFinding::FaultFound, message, Some(*failure))
             }
             Finding::NotRun(Missing { cause, next }) => {
-                (ScreenFinding::NotRun, format!("{cause}; {next}"), None)
+                (CheckFinding::NotRun, format!("{cause}; {next}"), None)
             }
         };
         let took = milliseconds(elapsed(from, context.clock.now()));
-        evidence.push(ScreenEvidence { screen, case, finding: word, detail: clip(&detail), took });
+        let launches = u32::try_from(runs.len()).unwrap_or(u32::MAX);
+        let check = screen.check();
+        let (cases, draws, detail) = (1, 1, clip(&detail));
+        evidence.push(CheckEvidence { check, case, cases, draws, launches, finding: word, detail, took });
         Ok(fault)
     }
 
@@ -284,5 +287,5 @@ impl<'a> Bench<'a> {
 }
 
 fn clip(text: &str) -> String {
-    text.chars().take(DETAIL_MAX).collect()
+    text.chars().take(CheckEvidence::DETAIL_MAX).collect()
 }

@@ -2,11 +2,12 @@
 
 use super::context::{Context, milliseconds};
 use super::fault::infrastructure;
+use super::stages::Stages;
 use crate::backend::{Artefact, Failure, Portability};
 use fleet_config::domain::canonical::{CanonicalError, Document};
 use fleet_config::domain::{
-    BlobRef, Candidate, CandidateId, CaseTiming, ComparabilityClass, Fact, Facts, Fingerprint, Milliseconds,
-    Outcome, Picoseconds, PolicyId, RecordId, ScreenEvidence, Stage, StageTimes, TaskId, field,
+    BlobRef, Candidate, CandidateId, CaseTiming, CheckEvidence, ComparabilityClass, Fact, Facts, Fingerprint,
+    Milliseconds, Outcome, Picoseconds, PolicyId, RecordId, Stage, StageTimes, TaskId, field,
 };
 use fleet_config::generator;
 use ledger::entry::predicate::{Build, CaseEvidence, Environment, Evidence, ResultRecord, VolatileFacts};
@@ -23,7 +24,8 @@ pub(super) struct Findings {
     pub times: Spent,
     pub artefact: Option<Artefact>,
     pub evidence: Vec<CaseEvidence>,
-    pub screens: Vec<ScreenEvidence>,
+    pub stages: Stages,
+    pub screens: Vec<CheckEvidence>,
     pub volatile: VolatileFacts,
     pub timings: Vec<CaseTiming>,
     pub samples: Vec<(BlobRef, Vec<u8>)>,
@@ -37,6 +39,7 @@ impl Findings {
             times: Spent::default(),
             artefact: None,
             evidence: Vec::new(),
+            stages: Stages::default(),
             screens: Vec::new(),
             volatile: VolatileFacts { before: Facts::new(), during: Vec::new(), after: Facts::new() },
             timings: Vec::new(),
@@ -89,8 +92,10 @@ pub(super) fn sign(
     let class = environment.class.id()?;
     // The manifest exists even if nothing compiled.
     let subject = Subject::of_blob("source", &findings.candidate.source.document()?.blob);
-    let seen = Evidence { cases: findings.evidence, screens: findings.screens };
-    let evidence = if seen.cases.is_empty() && seen.screens.is_empty() {
+    let mut checks = findings.stages.evidence();
+    checks.extend(findings.screens);
+    let seen = Evidence { cases: findings.evidence, checks };
+    let evidence = if seen.cases.is_empty() && seen.checks.is_empty() {
         None
     } else {
         Some(keep(Document::of(&seen)?, &mut blobs))

@@ -18,11 +18,12 @@ use super::fault::{Party, Stop, infrastructure};
 use super::oracle::{Inputs, Outputs, Question, draws};
 use super::pair::{Benches, Halt, alone};
 use super::resolve::shapes;
+use super::stages::{Looked, Stages};
 use super::validate::{Step, evaluate};
 use crate::backend::Failure;
 use crate::backend::pair::Company;
 use crate::measure::plan::{Next, PairPlan, Picks, Side};
-use fleet_config::domain::{BlobRef, CaseKind, CaseTiming, Picoseconds, SampleSeries, Seed};
+use fleet_config::domain::{BlobRef, CaseKind, CaseTiming, Picoseconds, SampleSeries, Seed, ValidationStage};
 use ledger::entry::predicate::VolatileFacts;
 use ledger::entry::{case_timing, encode_samples};
 use std::collections::BTreeMap;
@@ -48,6 +49,7 @@ pub(super) fn time(
     mut step: Step<'_>,
     waited: &mut Picoseconds,
     volatile: &mut VolatileFacts,
+    stages: &mut Stages,
 ) -> Result<Timed, Stop> {
     let context = step.context;
     let mut timed = Timed::default();
@@ -56,7 +58,9 @@ pub(super) fn time(
         if case.kind != CaseKind::Performance {
             continue;
         }
+        stages.leave(context.clock.now());
         let held = step.hold(Hold::Alone, waited)?;
+        stages.enter(ValidationStage::TimedLaunches, context.clock.now());
         if timed.timings.is_empty() {
             volatile.before = context.backend.volatile(&context.device.id);
         }
@@ -69,10 +73,36 @@ pub(super) fn time(
         sheets.push(Sheet { place, shapes, measured });
     }
     if !sheets.is_empty() {
+        stages.leave(context.clock.now());
         let _held = step.hold(Hold::Shared, waited)?;
+        stages.enter(ValidationStage::TimedLaunches, context.clock.now());
         check(step, &sheets)?;
+        tell(&sheets, stages);
     }
+    stages.leave(context.clock.now());
     Ok(timed)
+}
+
+/// What of the timed launches was looked at, and how often guards and inputs were.
+fn tell(sheets: &[Sheet], stages: &mut Stages) {
+    let launches: usize = sheets
+        .iter()
+        .map(|sheet| sheet.measured.series.candidate.len() + warmups(&sheet.measured.series))
+        .sum();
+    let whole: usize = sheets.iter().map(|sheet| sheet.measured.kept.len()).sum();
+    let sampled: usize = sheets.iter().map(|sheet| sheet.measured.spots.len()).sum();
+    let looked = Looked { cases: sheets.len(), draws: sampled, launches };
+    stages.looked(ValidationStage::TimedLaunches, looked);
+    let detail = format!(
+        "{whole} launches compared in whole, {sampled} in drawn elements; each with inputs of its own; timing is in its cost"
+    );
+    stages.say(ValidationStage::TimedLaunches, detail);
+    let looked = Looked { cases: sheets.len(), draws: sheets.len(), launches: sheets.len() };
+    stages.looked(ValidationStage::PostRun, looked);
+}
+
+fn warmups(series: &SampleSeries) -> usize {
+    usize::try_from(series.warmups).unwrap_or(0)
 }
 
 fn record(step: Step<'_>, series: &SampleSeries, timed: &mut Timed) -> Result<(), Stop> {
@@ -272,7 +302,9 @@ fn check(step: Step<'_>, sheets: &[Sheet]) -> Result<(), Stop> {
             let spots = question.spots(nonce, pair.number);
             let expected = question.pick(all, &spots);
             for (party, outputs) in pair.sides() {
-                if let Some(mismatch) = question.spot_mismatch(&expected, outputs, &spots)? {
+                if let Some(mismatch) =
+                    question.spot_mismatch(&expected, outputs, &spots, "sampled elements only")?
+                {
                     let failure = question.wrong_result(party, mismatch);
                     return Err(guilty(step, sheet, party, pair.number, all, failure));
                 }

@@ -1,24 +1,33 @@
-//! Step three: is it right? Every case, every draw, before anything is timed.
+//! Step three: is it right? In named stages, before anything is timed.
 //!
 //! ```text
-//! per group of cases   reference worker ── all draws of all its cases ── killed   expected values stay in this process
-//!                      weak task?  zero and untouched outputs must fail
-//!                      baseline worker ── the same draws ── killed ── compared
-//! per case             candidate worker ── per draw: fresh buffers, one launch, fences, inputs, outputs read ── killed
-//!                                                                                                          ── compared
+//! contract     signature, sizes and launch limits: settled before this step, told here
+//! per group of cases, smallest first
+//!   reference worker ── all draws of all its cases ── killed            expected values stay in this process
+//!   weak task?  what anybody could output without the work must fail (strength.rs)
+//!   baseline worker  ── the same draws ── killed ── compared
+//!   smoke        candidate worker ── smallest case, one draw ── killed ── compared     (first group only)
+//!   cases        candidate worker for each case ── per draw: fresh buffers, one launch, fences, inputs, outputs read
+//!   determinism  the same worker, the first draw once more in other poison              ── killed ── compared
+//! shapes       sizes that the task allows and no case has                                       (beyond.rs)
+//! stress       hard values on the smallest case                                                 (beyond.rs)
+//! post-run     guards and inputs, after every launch of all of these
 //! ```
 //! A candidate's process starts after the reference's is gone and is gone before anything is compared, so that it
 //! can neither read an expected value nor see a verdict. It meets each case in a new process and each draw in buffers at
 //! new addresses.
 
 use super::bench::{Bench, Run, poison};
+use super::beyond;
 use super::compile::Compiled;
-use super::context::{Context, Hold, RunBudget};
+use super::context::{Context, Hold, RunBudget, elapsed};
 use super::fault::{Party, Stop};
-use super::oracle::{Draw, Inputs, Outputs, Question, draws};
+use super::oracle::{Inputs, Outputs, Question, draws};
 use super::prepare::Prepared;
 use super::resolve::shapes;
-use fleet_config::domain::{Picoseconds, Stage};
+use super::stages::{Looked, Stages};
+use super::trial::{Sheet, Trial};
+use fleet_config::domain::{CaseKind, Picoseconds, Stage, ValidationStage};
 use ledger::entry::predicate::CaseEvidence;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -80,114 +89,90 @@ impl<'a> Step<'a> {
     }
 }
 
-/// One case with its draws.
-struct Sheet {
-    place: usize,
-    shapes: BTreeMap<String, Vec<u64>>,
-    inputs: Vec<Arc<Inputs>>,
-    expected: Vec<Outputs>,
-}
-
-/// Validates baseline and candidate; `evidence` grows by what was seen, also when the verdict is bad.
+/// Validates baseline and candidate; `evidence` and `stages` grow by what was seen, also when the verdict is bad.
 pub(super) fn validate(
     mut step: Step<'_>,
     waited: &mut Picoseconds,
     evidence: &mut Vec<CaseEvidence>,
+    stages: &mut Stages,
 ) -> Result<(), Stop> {
+    let clock = step.context.clock;
+    let task = &step.prepared.task;
+    stages.enter(ValidationStage::Contract, clock.now());
+    stages.looked(ValidationStage::Contract, Looked { cases: task.cases.len(), draws: 0, launches: 0 });
+    stages.say(ValidationStage::Contract, "signature, sizes and launch limits; its time is in preparing");
     let draws = draws(&step.context.assignment.seeds, step.prepared.policy.draws);
+    let order = by_size(step);
+    let mut trial = Trial::new(&task.validation, &draws, task);
     let mut next = 0;
-    while next < step.prepared.task.cases.len() {
+    while next < order.len() {
+        stages.leave(clock.now());
         let _held = step.hold(Hold::Shared, waited)?;
+        stages.enter(ValidationStage::Cases, clock.now());
         let mut sheets = Vec::new();
         let mut bytes = 0;
-        while next < step.prepared.task.cases.len() && bytes < GROUP_BYTES {
-            let case = &step.prepared.task.cases[next];
-            let shapes = shapes(&step.prepared.task, case)?;
-            let question = step.question(next, &shapes);
+        while next < order.len() && bytes < GROUP_BYTES {
+            let place = order[next];
+            let shapes = shapes(task, &task.cases[place])?;
+            let question = step.question(place, &shapes);
             let inputs: Vec<Arc<Inputs>> =
                 draws.iter().map(|draw| question.inputs(*draw).map(Arc::new)).collect::<Result<_, _>>()?;
             bytes += inputs.iter().map(|inputs| inputs.bytes()).sum::<usize>();
-            sheets.push(Sheet { place: next, shapes, inputs, expected: Vec::new() });
+            sheets.push(Sheet { place, shapes, inputs, expected: Vec::new() });
             next += 1;
         }
-        group(step, &mut sheets, &draws, evidence)?;
+        if next == order.len() {
+            trial.is_last = true;
+        }
+        trial.group(step, &mut sheets, evidence, stages)?;
     }
+    trial.tell(stages);
+    beyond::shapes(step, &draws, waited, stages)?;
+    beyond::stress(step, &draws, order.first().copied(), waited, stages)?;
+    stages.leave(clock.now());
+    stages.say(
+        ValidationStage::PostRun,
+        "guards and inputs after each of these launches; its time is in theirs too",
+    );
     Ok(())
 }
 
-fn group(
-    step: Step<'_>,
-    sheets: &mut [Sheet],
-    draws: &[Draw],
-    evidence: &mut Vec<CaseEvidence>,
-) -> Result<(), Stop> {
-    let work: Vec<Work> = sheets.iter().map(|sheet| (sheet.place, sheet.inputs.clone())).collect();
-    (step.context.progress)(step.stage, "reference");
-    for (sheet, expected) in sheets.iter_mut().zip(evaluate(step, Party::Reference, &work)?) {
-        sheet.expected = expected;
-        let question = step.question(sheet.place, &sheet.shapes);
-        for (number, (inputs, expected)) in sheet.inputs.iter().zip(&sheet.expected).enumerate() {
-            question.check_strength(inputs, expected, poison(number))?;
-        }
-    }
-    if !step.prepared.baseline_is_reference() {
-        (step.context.progress)(step.stage, "baseline");
-        for (sheet, outputs) in sheets.iter().zip(evaluate(step, Party::Baseline, &work)?) {
-            let question = step.question(sheet.place, &sheet.shapes);
-            for (outputs, expected) in outputs.iter().zip(&sheet.expected) {
-                if let Some(mismatch) = question.mismatch(expected, outputs)? {
-                    return Err(question.wrong_result(Party::Baseline, mismatch).into());
-                }
-            }
-        }
-    }
-    for (sheet, work) in sheets.iter().zip(work) {
-        let question = step.question(sheet.place, &sheet.shapes);
-        (step.context.progress)(step.stage, &question.case.name);
-        let outputs = evaluate(step, Party::Candidate, &[work])?.pop().unwrap_or_default();
-        for (number, draw) in draws.iter().enumerate() {
-            let (inputs, expected) = (&sheet.inputs[number], &sheet.expected[number]);
-            judge(question, *draw, inputs, expected, &outputs[number], evidence)?;
-        }
-    }
-    Ok(())
-}
-
-fn judge(
-    question: Question<'_>,
-    draw: Draw,
-    inputs: &Inputs,
-    expected: &Outputs,
-    outputs: &Outputs,
-    evidence: &mut Vec<CaseEvidence>,
-) -> Result<(), Stop> {
-    evidence.push(CaseEvidence {
-        case: question.case.name.clone(),
-        seed: draw.seed,
-        inputs: inputs.digests(),
-        outputs: outputs.digests(),
-        expected: expected.digests(),
-        absolute_error_max: question.largest_error(expected, outputs)?,
-    });
-    match question.mismatch(expected, outputs)? {
-        None => Ok(()),
-        Some(mismatch) => Err(question.wrong_result(Party::Candidate, mismatch).into()),
-    }
+/// Places of the cases, the smallest first, those that only have to be right before those that are timed.
+fn by_size(step: Step<'_>) -> Vec<usize> {
+    let cases = &step.prepared.task.cases;
+    let bytes = |place: usize| {
+        let buffers = &step.prepared.evaluations[&Party::Reference][place].buffers;
+        buffers.iter().fold(0_u64, |total, buffer| total.saturating_add(buffer.bytes))
+    };
+    let mut order: Vec<usize> = (0..cases.len()).collect();
+    order.sort_by_key(|place| (cases[*place].kind != CaseKind::Correctness, bytes(*place), *place));
+    order
 }
 
 /// A case by its place in the task, and the inputs that it is run with.
 pub(super) type Work = (usize, Vec<Arc<Inputs>>);
 
-/// One worker over the given cases, each launch in fresh buffers; the outputs by case and draw. The process is gone
-/// when this returns.
-pub(super) fn evaluate(step: Step<'_>, party: Party, work: &[Work]) -> Result<Vec<Vec<Outputs>>, Stop> {
+/// What one launch gave and cost.
+pub(super) struct Launched {
+    pub outputs: Outputs,
+    /// From making its buffers to reading its outputs.
+    pub took: Picoseconds,
+    /// Guards and inputs, part of `took`.
+    pub guards: Picoseconds,
+}
+
+/// One worker over the given cases, each launch in fresh buffers, by case and draw. The process is gone when this
+/// returns.
+pub(super) fn launches(step: Step<'_>, party: Party, work: &[Work]) -> Result<Vec<Vec<Launched>>, Stop> {
+    let clock = step.context.clock;
     let mut bench: Option<Bench<'_>> = None;
     let mut all = Vec::with_capacity(work.len());
     for (place, draws) in work {
         let run = step.run(party, *place);
-        let mut outputs = Vec::with_capacity(draws.len());
+        let mut launched = Vec::with_capacity(draws.len());
         for (number, inputs) in draws.iter().enumerate() {
             step.check(party, *place)?;
+            let from = clock.now();
             let (inputs, poison) = (Arc::clone(inputs), poison(number));
             let bench = match bench.as_mut() {
                 Some(bench) => {
@@ -197,13 +182,22 @@ pub(super) fn evaluate(step: Step<'_>, party: Party, work: &[Work]) -> Result<Ve
                 None => bench.insert(Bench::open(step.context, run, inputs, poison)?),
             };
             bench.launch()?;
+            let checked = clock.now();
             bench.check_contract()?;
-            outputs.push(bench.outputs()?);
+            let guards = elapsed(checked, clock.now());
+            let outputs = bench.outputs()?;
+            launched.push(Launched { outputs, took: elapsed(from, clock.now()), guards });
         }
-        all.push(outputs);
+        all.push(launched);
     }
     if let Some(bench) = bench {
         bench.finish();
     }
     Ok(all)
+}
+
+/// The same, outputs alone.
+pub(super) fn evaluate(step: Step<'_>, party: Party, work: &[Work]) -> Result<Vec<Vec<Outputs>>, Stop> {
+    let all = launches(step, party, work)?;
+    Ok(all.into_iter().map(|case| case.into_iter().map(|launched| launched.outputs).collect()).collect())
 }

@@ -12,8 +12,9 @@ use agent_node::measure::clock::SystemClock;
 use agent_node::sandbox::{Confinement, set_launcher};
 use fleet_config::config::{LoadedTask, load};
 use fleet_config::domain::{
-    Blame, BlobRef, CellId, DeviceKind, Digest, FaultKind, Fence, MeasurementPolicy, Milliseconds, Nonce,
-    Picoseconds, Screen, ScreenEvidence, ScreenFinding, Seed, Stage, Status, SubmissionId, canonical,
+    Blame, BlobRef, CellId, CheckEvidence, CheckFinding, DeviceKind, Digest, FaultKind, Fence,
+    MeasurementPolicy, Milliseconds, Nonce, Picoseconds, Screen, Seed, Stage, Status, SubmissionId,
+    canonical,
 };
 use fleet_config::identity::SecretKey;
 use ledger::entry::predicate::{Evidence, ResultRecord};
@@ -99,7 +100,7 @@ fn run_with(
     folder: &Path,
     path: &Path,
     policy: &MeasurementPolicy,
-) -> (ResultRecord, Vec<ScreenEvidence>) {
+) -> (ResultRecord, Vec<CheckEvidence>) {
     let LoadedTask { task, blobs, .. } = load::task(&folder.join("task.toml"), &[0; 32]).unwrap();
     let loaded = load::candidates(path, &task.entry, task.limits.source).unwrap().remove(0);
     let mut shelf = Shelf(BTreeMap::new());
@@ -152,7 +153,9 @@ fn run_with(
     }
     let evidence = record.evidence.and_then(|evidence| {
         let bytes = &finished.blobs.iter().find(|(blob, _)| *blob == evidence)?.1;
-        Some(canonical::from_bytes::<Evidence>(bytes).unwrap().screens)
+        let mut checks = canonical::from_bytes::<Evidence>(bytes).unwrap().checks;
+        checks.retain(|one| one.check.as_str().parse::<Screen>().is_ok());
+        Some(checks)
     });
     (*record, evidence.unwrap_or_default())
 }
@@ -237,11 +240,14 @@ fn good_candidates_of_both_samples_pass_every_screen() {
         let path = folder.join("candidates").join(candidate);
         let (record, screens) = run_with(&place, &folder, &path, &policy);
         assert_eq!(record.outcome.status, Status::Ok, "{candidate}: {:?}", record.outcome);
-        assert_eq!(screens.iter().map(|one| one.screen).collect::<Vec<_>>(), Screen::ALL);
+        assert_eq!(
+            screens.iter().map(|one| one.check.clone()).collect::<Vec<_>>(),
+            Screen::ALL.map(Screen::check)
+        );
         for one in &screens {
             // Without a sanitizer's library the screen says so; it is never a pass.
-            let is_missing = one.finding == ScreenFinding::NotRun && one.detail.contains("is missing");
-            assert!(one.finding == ScreenFinding::NoFaultFound || is_missing, "{candidate}: {one:?}");
+            let is_missing = one.finding == CheckFinding::NotRun && one.detail.contains("is missing");
+            assert!(one.finding == CheckFinding::NoFaultFound || is_missing, "{candidate}: {one:?}");
             assert_eq!(one.case, "odd");
         }
     }
@@ -272,7 +278,10 @@ fn a_race_that_leaves_the_answer_right_is_a_runtime_error_with_both_lines() {
     let path = beside(&folder, "racy.cu", text);
     let (record, screens) = run_with(&place, &sample(), &path, &policy());
     assert_eq!(record.outcome.status, Status::Ok, "the cheap screens do not see it: {:?}", record.outcome);
-    assert_eq!(screens.iter().map(|one| one.screen).collect::<Vec<_>>(), Screen::CHEAP);
+    assert_eq!(
+        screens.iter().map(|one| one.check.clone()).collect::<Vec<_>>(),
+        Screen::CHEAP.map(Screen::check)
+    );
     let thorough = policy().with_screens(Screen::ALL.to_vec());
     let (record, screens) = run_with(&place, &sample(), &path, &thorough);
     assert_eq!(record.outcome.status, Status::RuntimeError, "{:?}", record.outcome);
@@ -280,7 +289,7 @@ fn a_race_that_leaves_the_answer_right_is_a_runtime_error_with_both_lines() {
     assert_eq!((cause.fault, cause.code.as_str()), (Some(FaultKind::Race), "screen/races-in-block"));
     assert!(cause.message.contains("`hits`") && cause.message.contains("racy.cu:5"), "{}", cause.message);
     let last = screens.last().unwrap();
-    assert_eq!((last.screen, last.finding), (Screen::RacesInBlock, ScreenFinding::FaultFound));
+    assert_eq!((last.check.clone(), last.finding), (Screen::RacesInBlock.check(), CheckFinding::FaultFound));
     assert!(record.outcome.log.is_some() && record.timings.is_empty());
 }
 
@@ -295,7 +304,10 @@ fn what_validation_sees_is_named_by_its_screen_and_a_wrong_answer_is_explained()
         &policy().with_screens(Vec::new()),
     );
     assert_eq!(record.outcome.status, Status::ContractViolation);
-    assert_eq!((screens[0].screen, screens[0].finding), (Screen::Fences, ScreenFinding::FaultFound));
+    assert_eq!(
+        (screens[0].check.clone(), screens[0].finding),
+        (Screen::Fences.check(), CheckFinding::FaultFound)
+    );
     let folder = tempfile::tempdir().unwrap();
     let text = "__shared__ float s[16];\nsum = s[15 - threadIdx.x] * 0.f;\ns[threadIdx.x] = 1;";
     let path = beside(&folder, "stale.cu", text);

@@ -68,8 +68,9 @@ pub fn assemble(draft: &TaskDraft, files: &Files, salt: &[u8; 32]) -> Result<Loa
             None
         }
     };
+    let validation = draft.validation.as_ref().map(|section| section.value.clone());
     let task = Task {
-        format: Task::FORMAT.to_owned(),
+        format: Task::format_for(validation.as_ref()).to_owned(),
         name: draft.name.value.clone(),
         summary: draft.summary.clone(),
         entry: draft.entry.value.clone(),
@@ -86,6 +87,7 @@ pub fn assemble(draft: &TaskDraft, files: &Files, salt: &[u8; 32]) -> Result<Loa
         holdout,
         licence: draft.licence.clone(),
         provenance: draft.provenance.clone(),
+        validation,
     };
     if let Err(error) = task.document() {
         joiner.refuse("task/canonical", &draft.file, &error.to_string());

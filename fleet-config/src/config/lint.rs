@@ -35,7 +35,7 @@ impl Findings {
 
 /// Judges a draft without looking at any file beside it. Refusals: `task/name`, `task/duplicate`,
 /// `task/limits`, `task/signature`, `task/param`, `task/no-output`, `task/no-performance-case`, `task/case`,
-/// `task/shape`, `task/memory`, `task/input`, `task/launch`, `source/path`, `task/holdout-file`. Warnings:
+/// `task/shape`, `task/sweep`, `task/memory`, `task/input`, `task/launch`, `source/path`, `task/holdout-file`. Warnings:
 /// `task/constant-input`, `task/one-author`, `task/no-licence`, `task/no-odd-case`, `task/no-holdout`.
 pub fn lint(draft: &TaskDraft) -> Findings {
     let mut findings = Findings::default();
@@ -46,6 +46,7 @@ pub fn lint(draft: &TaskDraft) -> Findings {
         sizes(draft, case, &mut findings);
     }
     inputs(draft, &mut findings);
+    validation(draft, &mut findings);
     implementation(draft, &draft.reference, "reference", &mut findings);
     implementation(draft, &draft.baseline, "baseline", &mut findings);
     weaknesses(draft, &mut findings);
@@ -285,6 +286,34 @@ fn scalar_fault(draft: &TaskDraft, name: &str, input: &InputDraft) -> Option<Str
         return Some(format!("the scalar `{name}` takes a constant alone"));
     };
     generator::check(input, param.element, 1).err().map(|error| format!("`{name}`: {error}"))
+}
+
+/// A sweep chooses its shapes by searching the ranges; beyond this a multiple would be looked for too long.
+const SWEEP_MAX: i64 = 1 << 40;
+
+fn validation(draft: &TaskDraft, findings: &mut Findings) {
+    let Some(section) = &draft.validation else { return };
+    for (dim, range) in &section.value.sweep {
+        let last = range.high - range.high % range.multiple_of.max(1);
+        let fault = if !draft.dims.value.contains(dim) {
+            "is no dimension of this task".to_owned()
+        } else if range.low < 1 || range.high < range.low || range.high > SWEEP_MAX {
+            format!("has no range from 1 to {SWEEP_MAX} with `low` up to `high`")
+        } else if range.multiple_of < 1 || last < range.low {
+            format!("has no multiple of {} in its range", range.multiple_of)
+        } else {
+            continue;
+        };
+        let cause = format!("`sweep.{dim}` {fault}");
+        findings.refuse("task/sweep", draft.at(section.line), cause, "Correct the range.");
+    }
+    let files = draft.inputs.values().chain(draft.cases.iter().flat_map(|case| case.inputs.values()));
+    if !section.value.sweep.is_empty()
+        && files.into_iter().any(|input| matches!(input.value, InputDraft::File(_)))
+    {
+        let cause = "a file input has one size, so no other shape can be swept";
+        findings.refuse("task/sweep", draft.at(section.line), cause, "Remove `sweep` or draw the input.");
+    }
 }
 
 fn implementation(draft: &TaskDraft, side: &ImplementationDraft, what: &str, findings: &mut Findings) {

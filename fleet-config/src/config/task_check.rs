@@ -37,8 +37,9 @@ pub fn check_task(task: &Task) -> Findings {
 
 fn faults(task: &Task) -> Vec<(&'static str, String)> {
     let mut faults = Vec::new();
-    if task.format != Task::FORMAT {
-        faults.push(("task/format", format!("the format is not {}", Task::FORMAT)));
+    let format = Task::format_for(task.validation.as_ref());
+    if task.format != format {
+        faults.push(("task/format", format!("the format is not {format}")));
     }
     for (what, value) in [("absolute", &task.tolerance.absolute), ("relative", &task.tolerance.relative)] {
         if value.value() < 0.0 {
@@ -113,6 +114,7 @@ fn draft(task: &Task, file: String) -> TaskDraft {
         holdout: Vec::new(),
         licence: task.licence.clone(),
         provenance: task.provenance.clone(),
+        validation: task.validation.clone().map(placed),
     }
 }
 

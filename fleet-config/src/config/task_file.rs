@@ -4,11 +4,11 @@ use super::document::{Room, line, parse, place};
 use super::launch::{LaunchRoom, plan};
 use super::text::{
     CaseText, DecimalText, ImplementationText, InputText, LimitsText, ParamText, PoisonText, ScalarText,
-    TaskText, ToleranceText,
+    SweepText, TaskText, ToleranceText, ValidationText,
 };
 use crate::domain::{
     Bytes, CaseKind, Decimal, Expression, Fit, Input, LaunchPlan, Limits, Milliseconds, NanRule, Param,
-    ParamKind, Provenance, Tolerance,
+    ParamKind, Provenance, Stress, SweepRange, Tolerance, Validation,
 };
 use crate::refusal::Refusal;
 use std::collections::BTreeMap;
@@ -47,6 +47,7 @@ pub struct TaskDraft {
     pub holdout: Vec<CaseDraft>,
     pub licence: String,
     pub provenance: Provenance,
+    pub validation: Option<Placed<Validation>>,
 }
 
 /// An input, with a path where the task will hold a blob.
@@ -120,6 +121,7 @@ pub fn parse_task(text: &str, file: &str) -> Result<TaskDraft, Refusal> {
             cost: None,
             origin: raw.provenance.origin,
         },
+        validation: raw.validation.map(|section| reader.placed(section)).map(validation),
         entry,
     })
 }
@@ -251,6 +253,23 @@ impl Reader<'_> {
         let plan = plan(launch, entry, LaunchRoom::Task, &at)?;
         Ok(ImplementationDraft { file, files, author, plan, line })
     }
+}
+
+/// Lists in one order and without repeats, so that two spellings of one section are one task.
+fn validation(section: Placed<ValidationText>) -> Placed<Validation> {
+    let ValidationText { determinism, sweep, stress, mut allow } = section.value;
+    let mut stress = stress.unwrap_or_else(|| Stress::ALL.to_vec());
+    stress.sort_unstable();
+    stress.dedup();
+    allow.sort_unstable();
+    allow.dedup();
+    let range = |SweepText { low, high, multiple_of }| SweepRange {
+        low,
+        high,
+        multiple_of: multiple_of.unwrap_or(1),
+    };
+    let sweep = sweep.into_iter().map(|(dim, text)| (dim, range(text))).collect();
+    Placed { value: Validation { determinism, sweep, stress, allow }, line: section.line }
 }
 
 const INPUT_NEXT: &str = "Write one of normal, uniform, integers, arange, constant, poison and file.";

@@ -1,6 +1,8 @@
 //! Task and candidate files as they are written: the shape of the TOML, before anything is checked.
 
-use crate::domain::{CaseKind, ElementType, Expression, Fit, NanRule, Role, Special};
+use crate::domain::{
+    CaseKind, Determinism, ElementType, Expression, Fake, Fit, NanRule, Role, Special, Stress,
+};
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
@@ -33,6 +35,7 @@ pub(super) struct TaskText {
     pub(super) reference: Spanned<ImplementationText>,
     pub(super) baseline: Spanned<ImplementationText>,
     pub(super) holdout: Option<HoldoutText>,
+    pub(super) validation: Option<Spanned<ValidationText>>,
     #[serde(default)]
     pub(super) provenance: ProvenanceText,
 }
@@ -138,6 +141,28 @@ pub(super) struct ImplementationText {
 #[serde(deny_unknown_fields)]
 pub(super) struct HoldoutText {
     pub(super) case: Vec<Spanned<CaseText>>,
+}
+
+/// What the stages of validation may do; every kind of stress where none is named.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ValidationText {
+    #[serde(default)]
+    pub(super) determinism: Determinism,
+    #[serde(default)]
+    pub(super) sweep: BTreeMap<String, SweepText>,
+    pub(super) stress: Option<Vec<Stress>>,
+    #[serde(default)]
+    pub(super) allow: Vec<Fake>,
+}
+
+/// Both ends included.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SweepText {
+    pub(super) low: i64,
+    pub(super) high: i64,
+    pub(super) multiple_of: Option<i64>,
 }
 
 #[derive(Debug, Default, Deserialize)]

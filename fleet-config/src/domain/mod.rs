@@ -9,6 +9,7 @@ mod architecture;
 mod blob;
 mod candidate;
 pub mod canonical;
+mod check;
 mod decimal;
 mod device;
 mod element;
@@ -28,10 +29,12 @@ pub mod shape;
 mod submission;
 mod task;
 mod unit;
+mod validation;
 
 pub use architecture::{Architecture, ArchitectureError, Vendor};
 pub use blob::BlobRef;
 pub use candidate::{Candidate, Cost, Provenance, SourceFile, SourceTree};
+pub use check::{CheckEvidence, CheckFinding, CheckName, CheckNameError, ValidationStage};
 pub use decimal::{Decimal, DecimalError};
 pub use device::{DeviceClass, DeviceClassError, DeviceDescription, DeviceKind, Predicate};
 pub use element::ElementType;
@@ -52,7 +55,7 @@ pub use outcome::{
 pub use plan::{Attributes, KernelStep, LaunchPlan, MemsetStep, Scratch, Step};
 pub use policy::{CaseOrder, ClockOfRecord, FpContract, MeasurementPolicy, Statistic};
 pub use sandbox::{SandboxLevel, SandboxLevelError};
-pub use screen::{Screen, ScreenError, ScreenEvidence, ScreenFinding};
+pub use screen::{Screen, ScreenError};
 pub use shape::ShapeError;
 pub use submission::{Reuse, Submission};
 pub use task::{
@@ -60,3 +63,4 @@ pub use task::{
     Special, SpecialValue, Task, Tolerance,
 };
 pub use unit::{Bytes, Milliseconds, PartsPerBillion, Picoseconds};
+pub use validation::{Determinism, Fake, Stress, SweepRange, Validation};

@@ -1,6 +1,6 @@
 //! Screens: named, versioned checks for faults that a right answer can hide, run on a small case after validation.
 
-use super::Milliseconds;
+use super::CheckName;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -76,6 +76,11 @@ impl Screen {
         }
     }
 
+    /// The name under which records keep its evidence.
+    pub fn check(self) -> CheckName {
+        CheckName::of(self.name(), self.version())
+    }
+
     /// The screens of a list such as `address,orders`, `cheap`, `all` or `none`; each once, cheapest first.
     pub fn list(text: &str) -> Result<Vec<Self>, ScreenError> {
         let mut screens = Vec::new();
@@ -122,41 +127,6 @@ impl TryFrom<String> for Screen {
     }
 }
 
-/// What a screen came to. There is no word for "right": what was not found may still be there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ScreenFinding {
-    NoFaultFound,
-    FaultFound,
-    /// Nothing was looked at; the detail says why, and what to do.
-    NotRun,
-}
-
-impl ScreenFinding {
-    /// The words for people.
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::NoFaultFound => "no fault found",
-            Self::FaultFound => "fault found",
-            Self::NotRun => "not run",
-        }
-    }
-}
-
-/// One screen of one attempt, as the record's evidence keeps it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ScreenEvidence {
-    pub screen: Screen,
-    /// The case that it was run on; empty if none was.
-    pub case: String,
-    pub finding: ScreenFinding,
-    /// For people: what was looked at, what was found, or why nothing was run.
-    pub detail: String,
-    /// What it cost, compilation included.
-    pub took: Milliseconds,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -180,18 +150,5 @@ mod tests {
         for wrong in ["", "fences/2", "race", "Address"] {
             assert!(Screen::list(wrong).unwrap_err().to_string().contains("known are fences"), "{wrong:?}");
         }
-    }
-
-    #[test]
-    fn evidence_has_golden_bytes() {
-        let evidence = ScreenEvidence {
-            screen: Screen::RacesInBlock,
-            case: "odd".to_owned(),
-            finding: ScreenFinding::NoFaultFound,
-            detail: "2 blocks".to_owned(),
-            took: Milliseconds(12),
-        };
-        let golden = r#"{"case":"odd","detail":"2 blocks","finding":"no_fault_found","screen":"races-in-block/1","took":12}"#;
-        assert_eq!(canonical::to_bytes(&evidence).unwrap(), golden.as_bytes());
     }
 }

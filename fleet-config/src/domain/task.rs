@@ -2,15 +2,16 @@
 
 use super::canonical::{CanonicalError, Document};
 use super::{BlobRef, Decimal, Digest, ElementType, Expression, LaunchPlan, Milliseconds, TaskId};
-use super::{Bytes, Provenance, SourceTree};
-use serde::{Deserialize, Serialize};
+use super::{Bytes, Provenance, SourceTree, Validation};
+use serde::ser::SerializeStruct;
+use serde::{Deserialize, Serialize, Serializer};
 use std::collections::BTreeMap;
 
 /// Immutable; named by the blake3 of its canonical form.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Task {
-    /// Always [`Task::FORMAT`].
+    /// As [`Task::format_for`] says.
     pub format: String,
     /// Short name for people, `[a-z0-9-]`, not an identity.
     pub name: String,
@@ -38,10 +39,73 @@ pub struct Task {
     /// SPDX expression; empty when not stated.
     pub licence: String,
     pub provenance: Provenance,
+    /// What the stages of validation may do beyond the cases.
+    #[serde(default)]
+    pub validation: Option<Validation>,
+}
+
+/// The fields in the order of their declaration; `validation` is a field of the second form alone, so that tasks of
+/// the first keep their bytes.
+impl Serialize for Task {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self {
+            format,
+            name,
+            summary,
+            entry,
+            signature,
+            dims,
+            params,
+            inputs,
+            cases,
+            tolerance,
+            limits,
+            reference,
+            baseline,
+            headers,
+            holdout,
+            licence,
+            provenance,
+            validation,
+        } = self;
+        let mut form = serializer.serialize_struct("Task", 17 + usize::from(validation.is_some()))?;
+        form.serialize_field("format", format)?;
+        form.serialize_field("name", name)?;
+        form.serialize_field("summary", summary)?;
+        form.serialize_field("entry", entry)?;
+        form.serialize_field("signature", signature)?;
+        form.serialize_field("dims", dims)?;
+        form.serialize_field("params", params)?;
+        form.serialize_field("inputs", inputs)?;
+        form.serialize_field("cases", cases)?;
+        form.serialize_field("tolerance", tolerance)?;
+        form.serialize_field("limits", limits)?;
+        form.serialize_field("reference", reference)?;
+        form.serialize_field("baseline", baseline)?;
+        form.serialize_field("headers", headers)?;
+        form.serialize_field("holdout", holdout)?;
+        form.serialize_field("licence", licence)?;
+        form.serialize_field("provenance", provenance)?;
+        if let Some(validation) = validation {
+            form.serialize_field("validation", validation)?;
+        }
+        form.end()
+    }
 }
 
 impl Task {
+    /// The form of a task without a section `validation`.
     pub const FORMAT: &str = "muster.task/1";
+    /// The form of a task with one.
+    pub const FORMAT_WITH_VALIDATION: &str = "muster.task/2";
+
+    /// The form that a task with this section has.
+    pub fn format_for(validation: Option<&Validation>) -> &'static str {
+        match validation {
+            None => Self::FORMAT,
+            Some(_) => Self::FORMAT_WITH_VALIDATION,
+        }
+    }
 
     /// Canonical bytes and digests.
     pub fn document(&self) -> Result<Document, CanonicalError> {

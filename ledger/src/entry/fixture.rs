@@ -334,5 +334,6 @@ pub(crate) fn task() -> Task {
         holdout: None,
         licence: "MIT".to_owned(),
         provenance: Provenance::default(),
+        validation: None,
     }
 }

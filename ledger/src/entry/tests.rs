@@ -334,3 +334,17 @@ proptest::proptest! {
         proptest::prop_assert!(Entry::read(&payload).is_err());
     }
 }
+
+/// Evidence as it was written before stages had names: bytes of an old record, kept as they were.
+#[test]
+fn evidence_of_records_before_named_stages_is_still_read() {
+    let zeros = "0".repeat(64);
+    let old = format!(
+        r#"{{"cases":[{{"absolute_error_max":"0","case":"odd","expected":{{"y":"{zeros}"}},"inputs":{{"x":"{zeros}"}},"outputs":{{"y":"{zeros}"}},"seed":11}}]}}"#
+    );
+    let evidence: Evidence = canonical::from_bytes(old.as_bytes()).unwrap();
+    assert_eq!((evidence.cases.len(), evidence.cases[0].case.as_str()), (1, "odd"));
+    assert!(evidence.checks.is_empty(), "nothing is made up for them");
+    let now = String::from_utf8(to_bytes(&evidence).unwrap()).unwrap();
+    assert!(now.ends_with(r#"}],"checks":[]}"#), "{now}");
+}

@@ -49,10 +49,11 @@ fn the_reference_is_dead_before_the_candidate_starts_and_the_candidate_before_an
     world.run("good").unwrap();
     let events = world.events();
     assert!(place(&events, "kill reference good") < place(&events, "open good"));
-    // Validation opens the candidate once per case, each time after the last one's end; the task's own once.
+    // Validation opens the candidate for the smoke stage and once per case, each time after the last one's end; the
+    // task's own once.
     let validation = &events[..place(&events, "hold Alone")];
     let count = |what: &str| validation.iter().filter(|event| *event == what).count();
-    assert_eq!((count("open good"), count("open reference good"), count("open baseline good")), (2, 1, 1));
+    assert_eq!((count("open good"), count("open reference good"), count("open baseline good")), (3, 1, 1));
     let timing = &events[validation.len()..];
     assert!(place(timing, "kill good") < place(timing, "open reference good"));
     let mut alive = 0;
@@ -69,14 +70,19 @@ fn the_reference_is_dead_before_the_candidate_starts_and_the_candidate_before_an
 }
 
 #[test]
-fn poison_alternates_from_draw_to_draw() {
+fn the_first_draw_is_launched_twice_in_different_poison() {
     let mut world = World::new();
     world.run("good").unwrap();
     let fills: Vec<String> =
         world.events().into_iter().filter(|e| e.starts_with("fill") && e.ends_with(" good")).collect();
     let own: Vec<&str> =
         fills.iter().filter(|e| e.split(' ').count() == 3).map(String::as_str).take(4).collect();
-    assert_eq!(own, ["fill ff good", "fill 7b good", "fill ff good", "fill 7b good"]);
+    let [smoke, case] = ["fill ff good", "fill 7b good"];
+    assert_eq!(
+        own,
+        [smoke, smoke, case, smoke],
+        "the smoke stage, then two launches of draw one and one of two"
+    );
 }
 
 #[test]
@@ -212,10 +218,12 @@ fn a_task_that_zeros_or_nothing_would_pass_is_weak() {
     let message = outcome.cause.unwrap().message;
     assert!(message.contains("zero") && message.contains("tolerance"), "{message}");
 
-    // With all-zero inputs y is one everywhere: strong again.
+    // With all-zero inputs y is one everywhere: a constant is enough.
     let mut world = World::new();
     world.task.inputs.insert("x".to_owned(), Input::Constant { value: decimal("0") });
-    assert_eq!(world.record("good").outcome.status, Status::Ok);
+    let outcome = world.record("good").outcome;
+    assert_eq!(outcome.status, Status::TaskWeak);
+    assert!(outcome.cause.unwrap().message.ends_with("(fake: constant)"));
 }
 
 #[test]

@@ -3,4 +3,10 @@
 mod attempt;
 mod pair;
 mod resolution;
+mod stages;
 mod world;
+
+/// The small task of these tests.
+pub(super) fn tests_task() -> fleet_config::domain::Task {
+    world::task(&mut std::collections::BTreeMap::new())
+}

@@ -105,6 +105,7 @@ pub(super) fn task(blobs: &mut BTreeMap<Digest, Vec<u8>>) -> Task {
         holdout: None,
         licence: "MIT".to_owned(),
         provenance: Provenance::default(),
+        validation: None,
     }
 }
 
@@ -489,6 +490,22 @@ impl Worker for Memory {
         if self.source.contains("wrong") || late || met & SPOILT != 0 {
             result[0] ^= 0xff;
             result[3] ^= 0x40;
+        }
+        // Right for the sizes of the cases alone.
+        if self.source.contains("hardcodes") && ![7 * 4, 64 * 4].contains(&now.len()) {
+            result.truncate(now.len() - 4);
+            result.extend([0xff; 4]);
+        }
+        let first = f32::from_le_bytes(now[..4].try_into().unwrap());
+        if self.source.contains("brittle") && (first == 0.0 || first > 1e30) {
+            result[..4].copy_from_slice(&f32::NAN.to_le_bytes());
+        }
+        // Off by three tolerances, and only for large values: the scale of an absolute tolerance does not grow.
+        if self.source.contains("sloppy") && first == 0.5 {
+            result[..4].copy_from_slice(&(2.0 * first + 1.003).to_le_bytes());
+        }
+        if self.source.contains("wavers") && self.launches.is_multiple_of(2) {
+            result[0] ^= 1;
         }
         if self.source.contains("zeros") {
             result.fill(0);

@@ -1,9 +1,10 @@
 //! `muster show`: one record with its envelope's facts and its evidence.
 
 use crate::cli::args::ShowArgs;
+use crate::cli::output::table;
 use crate::cli::reading::Reading;
 use crate::cli::{Context, Ending};
-use fleet_config::domain::{Digest, LeafIndex};
+use fleet_config::domain::{CheckEvidence, Digest, LeafIndex};
 use fleet_config::refusal::Refusal;
 use ledger::entry::{Body, Entry, Envelope};
 use serde_json::{Value, json};
@@ -39,8 +40,38 @@ pub(crate) fn run(context: &Context, args: &ShowArgs) -> Result<Ending, Refusal>
         shown["log"] = log.map_or(Value::Null, |bytes| Value::String(printable(&bytes)));
         shown["candidate"] = document(&Digest(result.candidate.0));
     }
-    context.output.print(&shown, |shown| serde_json::to_string_pretty(shown).unwrap_or_default());
+    context.output.print(&shown, |shown| {
+        let text = serde_json::to_string_pretty(shown).unwrap_or_default();
+        match stages(&shown["evidence"]["checks"]) {
+            Some(table) => format!("{text}\n\n{table}"),
+            None => text,
+        }
+    });
     Ok(Ending::Done)
+}
+
+/// What was looked at before a time counted, what it cost and what was found, as a table.
+fn stages(checks: &Value) -> Option<String> {
+    let checks: Vec<CheckEvidence> = serde_json::from_value(checks.clone()).ok()?;
+    let row = |check: &CheckEvidence| {
+        vec![
+            check.check.to_string(),
+            check.finding.words().to_owned(),
+            check.took.to_string(),
+            if check.case.is_empty() { check.cases.to_string() } else { plain(&check.case) },
+            check.draws.to_string(),
+            check.launches.to_string(),
+            plain(&check.detail),
+        ]
+    };
+    let header = ["STAGE", "FINDING", "COST", "CASES", "DRAWS", "LAUNCHES", "DETAIL"];
+    let rows: Vec<Vec<String>> = checks.iter().map(row).collect();
+    (!rows.is_empty()).then(|| table(&header, &rows))
+}
+
+/// One line that cannot steer a terminal.
+fn plain(text: &str) -> String {
+    printable(text.as_bytes()).replace(['\n', '\t'], " ")
 }
 
 /// The entry that `text` names: a leaf index, a record id, or a unique prefix of one.

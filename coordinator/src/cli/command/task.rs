@@ -106,7 +106,7 @@ fn lint(context: &Context, folder: &Path, no_run: bool) -> Result<Ending, Refusa
     }
     match ran["status"].as_str() {
         None | Some("ok") => Ok(Ending::Done),
-        Some("task_weak") => refuse("task/weak", "an output of zeros or an untouched output would pass"),
+        Some("task_weak") => refuse("task/weak", "an output that takes no work would pass"),
         Some(other) => refuse("task/run", &format!("reference and baseline do not pass: {other}")),
     }
 }

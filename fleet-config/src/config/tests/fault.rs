@@ -87,6 +87,24 @@ fn parts_that_disagree_are_refused() {
 }
 
 #[test]
+fn a_sweep_that_no_size_satisfies_is_refused() {
+    for (range, passage) in [
+        ("{ low = 0, high = 9 }", "no range"),
+        ("{ low = 9, high = 8 }", "no range"),
+        ("{ low = 5, high = 7, multiple_of = 4 }", "no multiple of 4"),
+        ("{ low = 5, high = 7, multiple_of = 0 }", "no multiple of 0"),
+        ("{ low = 1, high = 9_000_000_000_000_000_000 }", "no range"),
+    ] {
+        let text = format!("{}\n[validation]\nsweep = {{ m = {range} }}\n", text());
+        let refusals = lint(&parse_task(&text, "task.toml").unwrap()).refusals;
+        assert_eq!(refusals.len(), 1, "{range}: {refusals:?}");
+        assert!(refusals[0].code == "task/sweep" && refusals[0].cause.contains(passage), "{refusals:?}");
+    }
+    let text = format!("{}\n[validation]\nsweep = {{ q = {{ low = 1, high = 2 }} }}\n", text());
+    assert!(lint(&parse_task(&text, "task.toml").unwrap()).refusals[0].cause.contains("no dimension"));
+}
+
+#[test]
 fn sealed_sizes_are_in_no_refusal() {
     let text = spoilt("m = 288, n = 208, k = 304", "m = 7777, n = 8888, k = 9999");
     let draft = parse_task(&text, "task.toml").unwrap();

@@ -135,8 +135,25 @@ fn canonical_bytes_are_those_of_the_vectors() {
     let draft = parse_candidates(text, "golden.toml", "f").unwrap().remove(0);
     let candidate = assemble_candidate(&draft, &files, Bytes(1000)).unwrap().candidate;
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/vectors/domain");
+    let section = "validation = { determinism = \"bitwise\", stress = [\"near-max\", \"zeros\", \"zeros\"], \
+                   allow = [\"copied-input\"], sweep = { n = { low = 8, high = 900, multiple_of = 2 } } }\n";
+    // The sweep of a task with a file input is refused: a file has one size.
+    let swept = parse_task(&format!("{section}{WHOLE}"), "golden.toml").unwrap();
+    assert_eq!(
+        lint(&swept).refusals.iter().map(|refusal| refusal.code.clone()).collect::<Vec<_>>(),
+        ["task/sweep"]
+    );
+    let whole = WHOLE.replace(", inputs = { y = { file = \"y.bin\" } }", "");
+    let swept = parse_task(&format!("{section}{whole}"), "golden.toml").unwrap();
+    assert_eq!(lint(&swept).refusals, []);
+    let swept = assemble(&swept, &files, &[3; 32]).unwrap().task;
+    assert_eq!((swept.format.as_str(), loaded.task.format.as_str()), ("muster.task/2", "muster.task/1"));
+    assert_eq!(check_task(&swept).refusals, []);
+    let unsaid = crate::domain::Task { format: "muster.task/1".to_owned(), ..swept.clone() };
+    assert_eq!(check_task(&unsaid).refusals[0].code, "task/format");
     for (name, bytes) in [
         ("task.json", loaded.task.document().unwrap().bytes),
+        ("task-2.json", swept.document().unwrap().bytes),
         ("holdout.json", loaded.holdout.unwrap().document().unwrap().bytes),
         ("candidate.json", candidate.document().unwrap().bytes),
         (
@@ -162,5 +179,8 @@ fn canonical_bytes_are_those_of_the_vectors() {
     let task: crate::domain::Task =
         crate::domain::canonical::from_bytes(&fs::read(folder.join("task.json")).unwrap()).unwrap();
     assert_eq!(task, loaded.task);
+    let task: crate::domain::Task =
+        crate::domain::canonical::from_bytes(&fs::read(folder.join("task-2.json")).unwrap()).unwrap();
+    assert_eq!(task, swept);
     assert_eq!(check_task(&task).refusals, []);
 }

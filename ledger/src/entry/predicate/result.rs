@@ -2,9 +2,9 @@
 
 use super::{Kind, Predicate};
 use fleet_config::domain::{
-    Architecture, Blame, BlobRef, CandidateId, CaseTiming, CellId, ClassId, ComparabilityClass, DeviceId,
-    DeviceKind, Digest, Facts, Fence, NodeId, Nonce, Outcome, PolicyId, ScreenEvidence, Seed, StageTimes,
-    SubmissionId, TaskId,
+    Architecture, Blame, BlobRef, CandidateId, CaseTiming, CellId, CheckEvidence, ClassId,
+    ComparabilityClass, DeviceId, DeviceKind, Digest, Facts, Fence, NodeId, Nonce, Outcome, PolicyId, Seed,
+    StageTimes, SubmissionId, TaskId,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -110,9 +110,9 @@ pub struct VolatileFacts {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence {
     pub cases: Vec<CaseEvidence>,
-    /// Records before the first screens have none.
+    /// Stages and screens in the order in which they ran. Records from before stages had names have none.
     #[serde(default)]
-    pub screens: Vec<ScreenEvidence>,
+    pub checks: Vec<CheckEvidence>,
 }
 
 /// One case under one draw.
