@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 /// Runs the candidate on sizes that no case has.
 pub(super) fn shapes(
-    mut step: Step<'_>,
+    step: Step<'_>,
     draws: &[Draw],
     waited: &mut Picoseconds,
     stages: &mut Stages,
@@ -76,7 +76,7 @@ fn swept(step: Step<'_>, mut cases: Vec<Case>) -> Result<Prepared, Failure> {
 
 /// Runs the candidate on hard values in the case at `place`.
 pub(super) fn stress(
-    mut step: Step<'_>,
+    step: Step<'_>,
     draws: &[Draw],
     place: Option<usize>,
     waited: &mut Picoseconds,

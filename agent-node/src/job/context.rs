@@ -11,6 +11,7 @@ use fleet_config::domain::{
 use fleet_config::identity::SecretKey;
 use fleet_config::wire::v1;
 use ledger::entry::predicate::Harness;
+use std::cell::Cell;
 use std::path::Path;
 
 /// One leased try at a cell.
@@ -190,34 +191,53 @@ impl Context<'_> {
     }
 }
 
-/// What the attempt may still spend on the device.
-#[derive(Debug, Clone, Copy)]
+/// What each party of an attempt may spend on the device, and has. A party pays for its own process alone: what the node
+/// does beside it, on a machine that others crowd, is nobody's fault of theirs.
+#[derive(Debug)]
 pub struct RunBudget {
-    pub limit: Milliseconds,
-    /// Spent in earlier stages.
-    pub spent: Picoseconds,
-    /// When the current stage began.
-    pub since: Picoseconds,
+    limit: Milliseconds,
+    /// In picoseconds.
+    reference: Cell<u64>,
+    baseline: Cell<u64>,
+    candidate: Cell<u64>,
 }
 
 impl RunBudget {
-    /// The same budget at `now`, with what was spent since added; the time until it is resumed is nobody's spending.
-    pub fn pause(&self, now: Picoseconds) -> Self {
-        let spent = self.spent.0.saturating_add(elapsed(self.since, now).0);
-        Self { spent: Picoseconds(spent), since: now, limit: self.limit }
+    /// `limit` for each party.
+    pub fn new(limit: Milliseconds) -> Self {
+        Self { limit, reference: Cell::default(), baseline: Cell::default(), candidate: Cell::default() }
     }
 
-    /// What may still be spent.
+    fn spent(&self, party: Party) -> &Cell<u64> {
+        match party {
+            Party::Reference => &self.reference,
+            Party::Baseline => &self.baseline,
+            Party::Candidate => &self.candidate,
+        }
+    }
+
+    /// Adds what `party` used its process for.
+    pub fn spend(&self, party: Party, time: Picoseconds) {
+        let spent = self.spent(party);
+        spent.set(spent.get().saturating_add(time.0));
+    }
+
+    /// What the candidate may still spend.
     pub fn left(&self) -> Milliseconds {
-        Milliseconds(self.limit.0.saturating_sub(self.spent.0 / 1_000_000_000))
+        let spent = self.candidate.get();
+        Milliseconds(self.limit.0.saturating_sub(spent / 1_000_000_000))
     }
 
-    /// Stops the attempt when it is cancelled or has used up its time.
+    /// Stops the attempt when it is cancelled, when `party` has used up its time, or when the lease is over, which is the
+    /// fleet's fault.
     pub fn check(&self, context: &Context<'_>, party: Party, stage: Stage, case: &str) -> Result<(), Stop> {
         context.go_on()?;
-        let total = self.spent.0.saturating_add(elapsed(self.since, context.clock.now()).0);
-        if total > self.limit.0.saturating_mul(1_000_000_000) {
+        if self.spent(party).get() > self.limit.0.saturating_mul(1_000_000_000) {
             return Err(run_limit(party, stage, case, self.limit.0).into());
+        }
+        if context.clock.now() > context.deadline {
+            let message = "this node was too slow: the lease ended before the attempt";
+            return Err(infrastructure(stage, "run/lease-over", message).into());
         }
         Ok(())
     }

@@ -87,8 +87,7 @@ pub fn unsupported(stage: Stage, reason: UnsupportedReason, message: impl Into<S
 
 /// Writes the time limit of the whole attempt into an outcome.
 pub fn run_limit(party: Party, stage: Stage, case: &str, limit_ms: u64) -> Failure {
-    let message =
-        format!("the attempt used up its {limit_ms} ms on the device while the {} ran", party.name());
+    let message = format!("the {} used up its {limit_ms} ms on the device", party.name());
     let cause = Cause { case: Some(case.to_owned()), ..cause("run/limit", message) };
     let hint = "make the kernel faster or raise `limits.run` of the task";
     party.charge(Failure::new(Outcome::failed(Status::Timeout, stage, party.blame(), cause, hint)))

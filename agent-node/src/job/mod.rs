@@ -103,9 +103,9 @@ pub fn rehearse(context: &Context<'_>) -> Result<Rehearsed, Stop> {
     let prepared = prepare::prepare(context, prepare::candidate(context)?)?;
     let mut waited = Picoseconds(0);
     let compiled = compile::compile(context, &prepared, &mut waited)?;
-    let budget =
-        RunBudget { limit: prepared.task.limits.run, spent: Picoseconds(0), since: context.clock.now() };
-    let step = Step { context, prepared: &prepared, compiled: &compiled, budget, stage: Stage::Validate };
+    let budget = RunBudget::new(prepared.task.limits.run);
+    let step =
+        Step { context, prepared: &prepared, compiled: &compiled, budget: &budget, stage: Stage::Validate };
     let (mut evidence, mut stages) = (Vec::new(), Stages::default());
     validate::validate(step, &mut waited, &mut evidence, &mut stages)?;
     Ok(Rehearsed { cases: evidence, checks: stages.evidence() })
@@ -147,8 +147,9 @@ fn steps(context: &Context<'_>, findings: &mut Findings, stage: &Cell<Stage>) ->
 
     let from = enter(Stage::Validate)?;
     let limit = prepared.task.limits.run.min(context.assignment.run);
-    let budget = RunBudget { limit, spent: Picoseconds(0), since: from };
-    let step = Step { context, prepared: &prepared, compiled: &compiled, budget, stage: Stage::Validate };
+    let budget = RunBudget::new(limit);
+    let step =
+        Step { context, prepared: &prepared, compiled: &compiled, budget: &budget, stage: Stage::Validate };
     let mut waited = Picoseconds(0);
     let validated = validate::validate(step, &mut waited, &mut findings.evidence, &mut findings.stages);
     let validated = match validated {
@@ -165,8 +166,7 @@ fn steps(context: &Context<'_>, findings: &mut Findings, stage: &Cell<Stage>) ->
     validated?;
 
     let from = enter(Stage::Time)?;
-    let budget = RunBudget { limit, spent: findings.times.validate, since: from };
-    let step = Step { budget, stage: Stage::Time, ..step };
+    let step = Step { stage: Stage::Time, ..step };
     let mut waited = Picoseconds(0);
     let timed = time::time(step, &mut waited, &mut findings.volatile, &mut findings.stages);
     findings.times.time = elapsed(waited, elapsed(from, clock.now()));

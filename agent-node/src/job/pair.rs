@@ -8,6 +8,7 @@
 
 use super::bench::{Bench, poison};
 use super::blame::{Incident, Ruling, against_candidate, rule, tries_alone};
+use super::context::elapsed;
 use super::fault::{Party, Stop, infrastructure};
 use super::oracle::Inputs;
 use super::validate::{Step, Work, evaluate};
@@ -139,9 +140,11 @@ impl<'a> Benches<'a> {
                 &mut self.candidate
             }
         };
+        let from = self.step.context.clock.now();
         bench.present(inputs).map_err(on(side))?;
         let time = bench.launch().map_err(on(side))?;
         let seen = look(bench).map_err(on(side))?;
+        self.step.budget.spend(party, elapsed(from, self.step.context.clock.now()));
         Ok((time, seen))
     }
 

@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 /// Runs the policy's screens; `evidence` grows by each, also by the one that finds a fault and ends the attempt.
 pub(super) fn screens(
-    mut step: Step<'_>,
+    step: Step<'_>,
     waited: &mut Picoseconds,
     evidence: &mut Vec<CheckEvidence>,
 ) -> Result<(), Stop> {
@@ -46,7 +46,7 @@ pub(super) fn screens(
 
 /// Makes the outcome of a validation that failed more exact.
 pub(super) fn examine(
-    mut step: Step<'_>,
+    step: Step<'_>,
     stop: Stop,
     waited: &mut Picoseconds,
     evidence: &mut Vec<CheckEvidence>,

@@ -46,7 +46,7 @@ pub(super) struct Timed {
 /// Times every performance case. `volatile` is filled as far as it got. The machine is ours alone for one case at a
 /// time: other nodes of it get their turn in between.
 pub(super) fn time(
-    mut step: Step<'_>,
+    step: Step<'_>,
     waited: &mut Picoseconds,
     volatile: &mut VolatileFacts,
     stages: &mut Stages,

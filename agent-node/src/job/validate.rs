@@ -42,7 +42,7 @@ pub(super) struct Step<'a> {
     pub context: &'a Context<'a>,
     pub prepared: &'a Prepared,
     pub compiled: &'a Compiled,
-    pub budget: RunBudget,
+    pub budget: &'a RunBudget,
     pub stage: Stage,
 }
 
@@ -65,13 +65,10 @@ impl<'a> Step<'a> {
         self.budget.check(self.context, party, self.stage, &self.prepared.task.cases[place].name)
     }
 
-    /// Waits for the machine and for the device; the budget goes on from when they are ours, since waiting is nobody's
-    /// spending.
-    pub(super) fn hold(&mut self, hold: Hold, waited: &mut Picoseconds) -> Result<Box<dyn Send>, Stop> {
-        self.budget = self.budget.pause(self.context.clock.now());
+    /// Waits for the machine and for the device.
+    pub(super) fn hold(&self, hold: Hold, waited: &mut Picoseconds) -> Result<Box<dyn Send>, Stop> {
         let held = self.context.hold(hold, self.stage, self.budget.left(), waited)?;
         let claimed = self.context.claim(self.stage, self.budget.left(), waited)?;
-        self.budget.since = self.context.clock.now();
         // Let go in this order, the reverse of taking.
         Ok(Box::new((claimed, held)))
     }
@@ -91,7 +88,7 @@ impl<'a> Step<'a> {
 
 /// Validates baseline and candidate; `evidence` and `stages` grow by what was seen, also when the verdict is bad.
 pub(super) fn validate(
-    mut step: Step<'_>,
+    step: Step<'_>,
     waited: &mut Picoseconds,
     evidence: &mut Vec<CaseEvidence>,
     stages: &mut Stages,
@@ -186,7 +183,9 @@ pub(super) fn launches(step: Step<'_>, party: Party, work: &[Work]) -> Result<Ve
             bench.check_contract()?;
             let guards = elapsed(checked, clock.now());
             let outputs = bench.outputs()?;
-            launched.push(Launched { outputs, took: elapsed(from, clock.now()), guards });
+            let took = elapsed(from, clock.now());
+            step.budget.spend(party, took);
+            launched.push(Launched { outputs, took, guards });
         }
         all.push(launched);
     }

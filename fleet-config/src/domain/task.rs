@@ -318,7 +318,7 @@ pub struct Limits {
     pub compile: Milliseconds,
     /// One checked launch, its wait included.
     pub launch: Milliseconds,
-    /// The whole attempt on the device.
+    /// All that one party of an attempt (reference, baseline, candidate) does on the device.
     pub run: Milliseconds,
     /// Device memory of buffers and scratch together.
     pub memory: Bytes,
