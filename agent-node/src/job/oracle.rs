@@ -7,7 +7,7 @@ use fleet_config::compare::{Output, compare, max_errors};
 use fleet_config::domain::encoding::{Number, read};
 use fleet_config::domain::{
     Blame, Case, Cause, Decimal, Digest, Fit, Input, Mismatch, NanRule, Nonce, Outcome, Param, ParamKind,
-    Role, Seed, Stage, Status, Task, Tolerance,
+    Role, Seed, Stage, Status, Task, Tolerance, Worst,
 };
 use fleet_config::generator;
 use std::collections::BTreeMap;
@@ -291,6 +291,7 @@ impl Question<'_> {
                 let at = usize::try_from(mismatch.index).ok().and_then(|at| elements.get(at)).copied();
                 mismatch.index = at.unwrap_or(mismatch.index);
                 mismatch.coordinates = coordinates(mismatch.index, output.shape);
+                mismatch.worst = None;
                 mismatch.pattern = which.to_owned();
                 return Ok(Some(mismatch));
             }
@@ -370,8 +371,20 @@ impl Question<'_> {
     pub(super) fn wrong_result(&self, party: Party, mismatch: Mismatch) -> Failure {
         let pattern =
             if mismatch.pattern.is_empty() { String::new() } else { format!(" ({})", mismatch.pattern) };
+        let mut errors = String::new();
+        if let Some(error) = &mismatch.absolute_error {
+            errors.push_str(&format!(", absolute error {error}"));
+        }
+        if let Some(error) = &mismatch.relative_error {
+            errors.push_str(&format!(", relative error {error}"));
+        }
+        if let Some(Worst { index, coordinates, expected, got, absolute_error: _ }) = &mismatch.worst {
+            errors.push_str(&format!(
+                "; worst at index {index} {coordinates:?}: expected {expected}, got {got}"
+            ));
+        }
         let message = format!(
-            "case `{}`: output `{}` differs in {} of {} elements{pattern}; first at index {} {:?}: expected {}, got {}",
+            "case `{}`: output `{}` differs in {} of {} elements{pattern}; first at index {} {:?}: expected {}, got {}{errors}",
             self.case.name,
             mismatch.output,
             mismatch.count,

@@ -1,7 +1,7 @@
 //! Comparison of an output with the expected bytes: the one rule that decides whether a result is right.
 
 use crate::domain::encoding::{Number, read};
-use crate::domain::{Decimal, ElementType, Mismatch, NanRule, Tolerance};
+use crate::domain::{Decimal, ElementType, Mismatch, NanRule, Tolerance, Worst};
 
 /// Bytes that outputs are filled with before a checked launch, one per run. Both are unlikely results in every
 /// element type: 0xFF… is a NaN in floats, 0x7B… a huge number in doubles and singles.
@@ -146,6 +146,35 @@ fn absolute_error(expected: Number, got: Number) -> Option<f64> {
     }
 }
 
+/// Got less expected.
+fn difference(expected: Number, got: Number) -> Option<f64> {
+    match (expected, got) {
+        (Number::Integer(left), Number::Integer(right)) => Some((right - left) as f64),
+        (Number::Real(left), Number::Real(right)) => Some(right - left),
+        (Number::Integer(_), Number::Real(_)) | (Number::Real(_), Number::Integer(_)) => None,
+    }
+}
+
+/// The greatest common divisor, by Euclid.
+fn divisor(left: u64, right: u64) -> u64 {
+    let (mut left, mut right) = (left, right);
+    while right != 0 {
+        (left, right) = (right, left % right);
+    }
+    left
+}
+
+fn ordinal(number: u64) -> String {
+    let ending = match (number % 10, number % 100) {
+        (_, 11..=13) => "th",
+        (1, _) => "st",
+        (2, _) => "nd",
+        (3, _) => "rd",
+        (_, _) => "th",
+    };
+    format!("{number}{ending}")
+}
+
 /// What all mismatching elements have in common.
 struct Pattern {
     first: u64,
@@ -157,6 +186,13 @@ struct Pattern {
     last_column: bool,
     last_row_or_column: bool,
     non_finite: bool,
+    last: u64,
+    /// Greatest common divisor of the distances of all indices from the first.
+    stride: u64,
+    /// Smallest and largest of got less expected, while all are finite.
+    offsets: Option<(f64, f64)>,
+    /// The largest finite error with its element.
+    worst: Option<(f64, u64, Number, Number)>,
 }
 
 impl Pattern {
@@ -171,6 +207,10 @@ impl Pattern {
             last_column: true,
             last_row_or_column: true,
             non_finite: true,
+            last: first,
+            stride: 0,
+            offsets: Some((f64::INFINITY, f64::NEG_INFINITY)),
+            worst: None,
         }
     }
 
@@ -181,6 +221,14 @@ impl Pattern {
             .filter(|poison| self.count == 0 || self.untouched == Some(*poison));
         self.untouched = poison;
         self.count += 1;
+        (self.last, self.stride) = (index, divisor(self.stride, index - self.first));
+        let offset = difference(expected, got).filter(|offset| offset.is_finite());
+        self.offsets = self.offsets.zip(offset).map(|((low, high), one)| (low.min(one), high.max(one)));
+        if let Some(error) = offset.map(f64::abs)
+            && self.worst.is_none_or(|(worst, ..)| error > worst)
+        {
+            self.worst = Some((error, index, expected, got));
+        }
         let (row, column) = last_row_and_column(index, shape);
         self.last_row &= row;
         self.last_column &= column;
@@ -208,7 +256,43 @@ impl Pattern {
             count: self.count,
             total,
             pattern: self.hints(output.shape, total).join(", "),
+            worst: self.furthest(output),
         }
+    }
+
+    /// The element that is furthest off, unless it is the first.
+    fn furthest(&self, output: &Output<'_>) -> Option<Worst> {
+        let (error, index, expected, got) = self.worst.filter(|(_, index, ..)| *index != self.first)?;
+        Some(Worst {
+            index,
+            coordinates: coordinates(index, output.shape),
+            expected: text(output.element, expected),
+            got: text(output.element, got),
+            absolute_error: Decimal::from_f64(error).ok()?,
+        })
+    }
+
+    /// What the places of the wrong elements have in common, where they are neither all nor a last row or column.
+    fn places(&self, total: u64) -> Option<String> {
+        let span = self.last - self.first + 1;
+        if self.first == 1 && self.count == total - 1 {
+            return Some("only the first element is right".to_owned());
+        }
+        if self.stride > 1 && self.count > 2 && self.count == (span - 1) / self.stride + 1 {
+            return Some(format!("every {} from index {} on", ordinal(self.stride), self.first));
+        }
+        if self.count == span && self.count > 1 && self.last + 1 < total {
+            return Some(format!("one block: indices {} to {}", self.first, self.last));
+        }
+        None
+    }
+
+    /// Whether all wrong elements are off by the same amount, to a thousandth.
+    fn constant_offset(&self) -> Option<String> {
+        let (low, high) = self.offsets.filter(|_| self.count > 2)?;
+        let middle = f64::midpoint(low, high);
+        let is_one = middle != 0.0 && (high - low).abs() <= middle.abs() / 1000.0;
+        is_one.then(|| format!("constant offset of about {middle:.4e}"))
     }
 
     fn hints(&self, shape: &[u64], total: u64) -> Vec<String> {
@@ -225,10 +309,15 @@ impl Pattern {
             hints.push("last column".to_owned());
         } else if self.last_row_or_column && shape.len() > 1 {
             hints.push("last row and last column".to_owned());
+        } else if let Some(places) = self.places(total) {
+            hints.push(places);
         } else if self.count == total - self.first {
             // Few elements at the end are what a missing remainder loop leaves.
             let tail = if self.count <= total / 8 { "tail: " } else { "" };
             hints.push(format!("{tail}only from index {} on", self.first));
+        }
+        if let (Some(offset), None, true) = (self.constant_offset(), self.untouched, self.count == total) {
+            hints.push(offset);
         }
         if self.non_finite && self.untouched.is_none() {
             hints.push("non-finite".to_owned());

@@ -106,7 +106,7 @@ fn hints_name_what_the_wrong_elements_share() {
     };
     let poison = f32::from_le_bytes([0xFF; 4]);
     let other = f32::from_le_bytes([0x7B; 4]);
-    assert_eq!(hint(&[4, 5], &|_| Some(2.0)), "every element");
+    assert_eq!(hint(&[4, 5], &|_| Some(2.0)), "every element, constant offset of about 1.0000e0");
     assert_eq!(
         hint(&[4, 5], &|_| Some(poison)),
         "untouched, or fed from uninitialised memory (the poison 0xFF), every element"
@@ -142,4 +142,47 @@ proptest! {
         let strict = floats(&shape, &tolerance("0", "0", NanRule::Never), &values, &values).unwrap();
         prop_assert_eq!(strict.is_some(), values.iter().any(|value| value.is_nan()));
     }
+}
+
+fn said(count: usize, wrong: impl Fn(usize) -> Option<f32>) -> Mismatch {
+    let tolerance =
+        Tolerance { absolute: "0".parse().unwrap(), relative: "0".parse().unwrap(), nan: NanRule::Never };
+    let output =
+        Output { name: "y", element: ElementType::F32, shape: &[count as u64], tolerance: &tolerance };
+    let bytes = |value: &dyn Fn(usize) -> f32| -> Vec<u8> {
+        (0..count).flat_map(|index| value(index).to_le_bytes()).collect()
+    };
+    let expected = bytes(&|index| index as f32);
+    let got = bytes(&|index| wrong(index).unwrap_or(index as f32));
+    compare(&output, &expected, &got).unwrap().unwrap()
+}
+
+#[test]
+fn places_and_sizes_of_errors_are_put_into_words() {
+    let check = |pattern: &str, wrong: &dyn Fn(usize) -> Option<f32>| {
+        assert_eq!(said(128, wrong).pattern, pattern);
+    };
+    let square = |index: usize| Some(-((index * index) as f32) - 1.0);
+    check("every 32nd from index 31 on", &|index| (index % 32 == 31).then(|| square(index).unwrap()));
+    check("every 2nd from index 0 on", &|index| (index % 2 == 0).then(|| square(index).unwrap()));
+    check("one block: indices 32 to 63", &|index| (index / 32 == 1).then(|| square(index).unwrap()));
+    check("only the first element is right", &|index| (index > 0).then(|| square(index).unwrap()));
+    check("tail: only from index 120 on", &|index| (index >= 120).then(|| square(index).unwrap()));
+    check("every element, constant offset of about 5.0000e-1", &|index| Some(index as f32 + 0.5));
+    check("", &|index| [3, 4, 9].contains(&index).then(|| square(index).unwrap()));
+}
+
+#[test]
+fn the_worst_element_is_told_where_it_is_not_the_first_and_old_bytes_stay() {
+    let worst = said(64, |index| (index > 9).then(|| if index == 40 { 1000.0 } else { -1.0 })).worst.unwrap();
+    assert_eq!((worst.index, worst.coordinates.as_slice()), (40, [40].as_slice()));
+    assert_eq!(
+        (worst.expected.as_str(), worst.got.as_str(), worst.absolute_error.value()),
+        ("40", "1000", 960.0)
+    );
+    let plain = said(4, |index| (index == 1).then_some(9.0));
+    assert!(plain.worst.is_none());
+    let bytes = crate::domain::canonical::to_bytes(&plain).unwrap();
+    assert!(!String::from_utf8(bytes.clone()).unwrap().contains("worst"), "the form of earlier records");
+    assert_eq!(crate::domain::canonical::from_bytes::<Mismatch>(&bytes).unwrap(), plain);
 }

@@ -50,7 +50,7 @@ pub use id::{
 pub use measurement::{CaseTiming, SampleSeries, StageTimes};
 pub use outcome::{
     Blame, Cause, FaultKind, LaunchPlace, MemoryPlace, Mismatch, Outcome, SourcePlace, Stage, Status,
-    UnsupportedReason,
+    UnsupportedReason, Worst,
 };
 pub use plan::{Attributes, KernelStep, LaunchPlan, MemsetStep, Scratch, Step};
 pub use policy::{CaseOrder, ClockOfRecord, FpContract, MeasurementPolicy, Statistic};

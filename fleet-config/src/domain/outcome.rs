@@ -1,7 +1,8 @@
 //! The verdict of one attempt: a closed list of statuses, each with stage, first cause, hint and whose fault.
 
 use super::{BlobRef, Decimal};
-use serde::{Deserialize, Serialize};
+use serde::ser::SerializeStruct;
+use serde::{Deserialize, Serialize, Serializer};
 use std::fmt;
 
 /// Closed list. Only `worker_lost` without proof and `infrastructure` are the fleet's own and are retried.
@@ -289,7 +290,7 @@ pub struct LaunchPlace {
 }
 
 /// The first element outside the tolerance and how many there are.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mismatch {
     pub output: String,
@@ -306,4 +307,54 @@ pub struct Mismatch {
     pub total: u64,
     /// For people: `every element`, `last row`, `untouched`; empty when none is recognised.
     pub pattern: String,
+    /// The element that is furthest off, where that is not the first one. Records from before it was looked for have
+    /// none and keep their bytes.
+    #[serde(default)]
+    pub worst: Option<Worst>,
+}
+
+/// The element that is furthest off.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Worst {
+    /// Row-major.
+    pub index: u64,
+    pub coordinates: Vec<u64>,
+    pub expected: String,
+    pub got: String,
+    pub absolute_error: Decimal,
+}
+
+/// In the order of declaration; without a worst element the form is the one from before there was any.
+impl Serialize for Mismatch {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self {
+            output,
+            index,
+            coordinates,
+            expected,
+            got,
+            absolute_error,
+            relative_error,
+            count,
+            total,
+            pattern,
+            worst,
+        } = self;
+        let mut form = serializer.serialize_struct("Mismatch", 10 + usize::from(worst.is_some()))?;
+        form.serialize_field("output", output)?;
+        form.serialize_field("index", index)?;
+        form.serialize_field("coordinates", coordinates)?;
+        form.serialize_field("expected", expected)?;
+        form.serialize_field("got", got)?;
+        form.serialize_field("absolute_error", absolute_error)?;
+        form.serialize_field("relative_error", relative_error)?;
+        form.serialize_field("count", count)?;
+        form.serialize_field("total", total)?;
+        form.serialize_field("pattern", pattern)?;
+        if let Some(worst) = worst {
+            form.serialize_field("worst", worst)?;
+        }
+        form.end()
+    }
 }

@@ -160,7 +160,8 @@ impl World {
     pub(super) fn new() -> Self {
         let mut blobs = BTreeMap::new();
         let task = task(&mut blobs);
-        let policy = MeasurementPolicy::cpu_paired();
+        // The device in memory offers no screen.
+        let policy = MeasurementPolicy::cpu_paired().with_screens(Vec::new());
         Self {
             log: Log::default(),
             blobs,
