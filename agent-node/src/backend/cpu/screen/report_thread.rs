@@ -167,7 +167,8 @@ muster-done
     proptest::proptest! {
         #[test]
         fn any_report_is_read(cut in 0..1100usize, noise in "[ -~]{0,40}") {
-            let at = (cut..).find(|at| REPORT.is_char_boundary(*at)).unwrap().min(REPORT.len());
+            // The report is ASCII: every place is a boundary.
+            let at = cut.min(REPORT.len());
             check(&format!("{}{noise}{}", &REPORT[..at], &REPORT[at..]));
         }
     }
