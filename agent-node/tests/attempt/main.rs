@@ -237,6 +237,7 @@ fn tasks_of_half_precision_bfloat16_and_several_steps_pass_every_stage() {
         assert_eq!(record.timings.len(), 1, "{name}");
     }
 }
+
 #[test]
 fn good_candidates_of_both_samples_pass_every_screen() {
     let _alone = ALONE.lock();
@@ -263,6 +264,44 @@ fn good_candidates_of_both_samples_pass_every_screen() {
             assert_eq!(one.case, "odd");
         }
     }
+}
+
+/// Names of the tasks in `tests/kernels` that this run looks at: a few, or all of them with `MUSTER_TABLE` set.
+fn kernels_to_screen(home: &Path) -> Vec<String> {
+    if std::env::var_os("MUSTER_TABLE").is_none() {
+        // Warp reductions, several kernels with scratch, atomics, cooperative groups.
+        return ["softmax-template", "scan-blocks", "histogram-match", "bfs-step"].map(str::to_owned).into();
+    }
+    let entries = std::fs::read_dir(home).unwrap().map(|entry| entry.unwrap());
+    let tasks = entries.filter(|entry| entry.path().join("task.toml").is_file());
+    let mut names: Vec<String> = tasks.map(|entry| entry.file_name().to_str().unwrap().to_owned()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn right_kernels_of_many_styles_pass_every_screen() {
+    let _alone = ALONE.lock();
+    let place = Place::new();
+    let policy = policy().with_screens(Screen::ALL.to_vec());
+    let kernels = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/kernels");
+    let mut alarms = Vec::new();
+    for name in kernels_to_screen(&kernels) {
+        let home = kernels.join(&name);
+        let (record, screens) = run_with(&place, &home, &home.join("candidate.cu"), &policy);
+        let costs: Vec<String> = screens
+            .iter()
+            .map(|one| format!("{} {} {}", one.screen.name(), one.finding.words(), one.took.0))
+            .collect();
+        println!("{name}: {}; {}", record.outcome.status, costs.join(", "));
+        alarms.extend(
+            screens
+                .into_iter()
+                .filter(|one| one.finding == ScreenFinding::FaultFound)
+                .map(|one| (name.clone(), one)),
+        );
+    }
+    assert!(alarms.is_empty(), "{alarms:#?}");
 }
 
 /// One thread for each element and something beside it; the answer is right.

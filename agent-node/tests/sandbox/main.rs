@@ -102,6 +102,9 @@ impl Place {
         if profile == Profile::CudaWorker {
             request.environment.push(("GPU".into(), "1".into()));
         }
+        if profile == Profile::Screen {
+            request.environment.push(("OWN_PROGRAM".into(), "1".into()));
+        }
         // As candidates are read: what else is in the job's folder may be read too.
         request.readable = Vec::new();
         request.executable = Vec::new();

@@ -46,6 +46,30 @@ fn a_locked_worker_is_refused_everything_else() {
 }
 
 #[test]
+fn a_candidates_own_program_is_confined_from_its_start() {
+    let place = Place::new();
+    assert_eq!(place.trial("compute", Profile::Screen), "ok");
+    assert_eq!(place.trial("thread", Profile::Screen), "allowed");
+    let trials = [
+        "socket",
+        "exec-shell",
+        "ptrace",
+        "fork",
+        "secret",
+        "parent-environ",
+        "passwd",
+        "write-own-folder",
+        "write-outside",
+        "signal-parent",
+        "process-read",
+        "new-namespace",
+    ];
+    for trial in trials {
+        assert_eq!(place.trial(trial, Profile::Screen), "refused", "{trial}");
+    }
+}
+
+#[test]
 fn a_locked_gpu_worker_keeps_threads_but_starts_no_program() {
     let place = Place::new();
     assert_eq!(place.trial("thread", Profile::CudaWorker), "allowed");
@@ -80,7 +104,7 @@ fn worker_trial() {
     let job = std::env::var("JOB_PATH").unwrap();
     if std::env::var_os("GPU").is_some() {
         lock_cuda_worker().unwrap()
-    } else {
+    } else if std::env::var_os("OWN_PROGRAM").is_none() {
         lock_worker().unwrap()
     }
     println!("\nTRIAL={}", attempt(&trial, Path::new(&secret), Path::new(&job)));

@@ -2,7 +2,7 @@
 
 mod kernels;
 
-use crate::bench::{Bench, Given, Launch, bench, input, launch, ramp};
+use crate::bench::{Bench, Given, Launch, bench, bench_with, input, launch, ramp};
 use agent_node::backend::Backend;
 use agent_node::backend::screen::{Finding, Screening};
 use fleet_config::domain::{FaultKind, Screen, Status};
@@ -166,6 +166,32 @@ fn no_right_kernel_has_a_race_inside_a_block() {
 fn no_right_kernel_has_a_race_between_blocks() {
     let Some(bench) = bench() else { return };
     is_passed(&bench, &[Screen::RacesBetweenBlocks]);
+}
+
+#[test]
+fn clang_builds_of_the_screens_find_faults_too() {
+    let Some(bench) = bench_with(&["/usr/bin/clang++".into()]) else { return };
+    let names =
+        ["end of a static shared array", "local array", "histogram without atomics", "sum of all blocks"];
+    let mut wrong = String::new();
+    for subject in WRONG.iter().filter(|subject| names.contains(&subject.name)) {
+        let screen = subject.found_by.unwrap();
+        if !is_there(&bench, screen) {
+            continue;
+        }
+        match run(&bench, subject, screen).finding {
+            Finding::Fault(failure) if failure.outcome.cause.as_ref().unwrap().source.is_some() => {}
+            other => {
+                let _ = writeln!(wrong, "{}: {other:?}", subject.name);
+            }
+        }
+        let control = RIGHT.iter().find(|subject| subject.name == "double buffer").unwrap();
+        let Screening { finding, .. } = run(&bench, control, screen);
+        if !matches!(finding, Finding::NoFaultFound) {
+            let _ = writeln!(wrong, "{}: {screen}: {finding:?}", control.name);
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
 }
 
 #[test]

@@ -23,6 +23,8 @@ const OUTPUT_MAX: usize = 256 << 10;
 const LOG_MAX: usize = 32 << 10;
 /// A shrunken case takes seconds; one that takes longer hangs or is too big.
 const RUN_MAX: Duration = Duration::from_secs(60);
+/// Shadow memory is several times what a case holds, and cases are small.
+const RESIDENT_MAX: u64 = 4 << 30;
 /// Each block may have a thread, and a sanitizer has one of its own.
 const THREADS: u64 = 96;
 
@@ -38,10 +40,24 @@ pub(super) fn run(
     let child = sandbox::spawn(order(request, program, plan), request.worker.confinement);
     let mut child = child.map_err(|error| failed("start a screen", &error))?;
     let interrupt = &request.worker.interrupt;
-    let exit = child.wait_unless(RUN_MAX, &|| interrupt.asked());
-    let exit = exit.map_err(|error| failed("wait for a screen", &error))?;
-    let exit = exit.ok_or_else(|| interrupted(Stage::Validate))?;
-    Ok(read(request, kind, program, blocks, &exit))
+    let id = child.id();
+    let exit = child.wait_unless(RUN_MAX, &|| interrupt.asked() || resident(id) > RESIDENT_MAX);
+    match exit.map_err(|error| failed("wait for a screen", &error))? {
+        Some(exit) => Ok(read(request, kind, program, blocks, &exit)),
+        None if interrupt.asked() => Err(interrupted(Stage::Validate)),
+        None => {
+            let cause = format!("it took more than {} MiB of memory", RESIDENT_MAX >> 20);
+            Ok(Screening::not_run(cause, "give the task a smaller correctness case"))
+        }
+    }
+}
+
+/// Bytes of memory that a process holds now; 0 once it has ended. A sanitizer reserves so much address space that no limit
+/// on it could be set, so its memory is watched.
+fn resident(process: u32) -> u64 {
+    let pages = std::fs::read_to_string(format!("/proc/{process}/statm")).ok();
+    let pages = pages.and_then(|text| text.split(' ').nth(1)?.parse::<u64>().ok()).unwrap_or(0);
+    pages.saturating_mul(rustix::param::page_size() as u64)
 }
 
 /// A file in memory that nobody can change any more.
