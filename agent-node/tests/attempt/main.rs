@@ -269,8 +269,8 @@ fn good_candidates_of_both_samples_pass_every_screen() {
 /// Names of the tasks in `tests/kernels` that this run looks at: a few, or all of them with `MUSTER_TABLE` set.
 fn kernels_to_screen(home: &Path) -> Vec<String> {
     if std::env::var_os("MUSTER_TABLE").is_none() {
-        // Warp reductions, several kernels with scratch, atomics, cooperative groups.
-        return ["softmax-template", "scan-blocks", "histogram-match", "bfs-step"].map(str::to_owned).into();
+        // Local arrays, several kernels with scratch, warp operations, atomics.
+        return ["rotary-half", "scan-blocks", "histogram-match", "bfs-step"].map(str::to_owned).into();
     }
     let entries = std::fs::read_dir(home).unwrap().map(|entry| entry.unwrap());
     let tasks = entries.filter(|entry| entry.path().join("task.toml").is_file());

@@ -270,6 +270,14 @@ pub(crate) const RIGHT: &[Subject] = &[
         "local arrays",
         "float a[8];\nfor (int i = 0; i < 8; ++i) a[i] = x[(I + i) % n];\n__syncthreads();\nif (I < n) y[I] = a[T % 8] + a[(T + 3) % 8];",
     ),
+    subject(
+        "local arrays of threads that never wait",
+        "float a[8];\nfor (int i = 0; i < 8; ++i) a[(I + i) % 8] = x[(I + i) % n];\nif (I < n) y[I] = a[T % 7];",
+    ),
+    subject(
+        "local arrays of threads that leave early",
+        "float a[8];\nfor (int i = 0; i < 8; ++i) a[(I + i) % 8] = x[(I + i) % n];\nif (a[T % 8] > 0) { if (I < n) y[I] = a[T % 7]; return; }\nunsigned same = __match_any_sync(__ballot_sync(__activemask(), 1), int(a[1]));\nif (I < n) y[I] = __popc(same) > 40 ? 1 : a[0];",
+    ),
     Subject {
         block: 256,
         ..subject(

@@ -108,7 +108,7 @@ pub(super) fn build(compiler: &Compiler, request: &CompileRequest, kind: Kind) -
     }
     let mut arguments = compiler.reading(&own, &base, headers.len(), &request.folder);
     let main = format!("source/{main}");
-    arguments.extend(["-pie", "-pthread", "-x", "c++", &main, "-x", "none"].map(str::to_owned));
+    arguments.extend(["-pie", "-x", "c++", &main, "-x", "none"].map(str::to_owned));
     for unit in units {
         arguments.push(format!("{}/{}", base.display(), unit.replace(".cpp", ".o")));
     }
@@ -134,7 +134,7 @@ pub(super) fn build(compiler: &Compiler, request: &CompileRequest, kind: Kind) -
 fn flags(ordinary: Vec<String>, kind: Kind) -> Vec<String> {
     let kept = ordinary.into_iter().filter(|flag| !flag.starts_with("-O") && flag != "-g1");
     let mut flags: Vec<String> = kept.collect();
-    flags.extend(["-O1", "-g", "-fno-omit-frame-pointer"].map(str::to_owned));
+    flags.extend(["-O1", "-g", "-fno-omit-frame-pointer", "-pthread"].map(str::to_owned));
     flags.push(format!("-DMUSTER_SCREEN={}", kind as u32));
     flags
 }

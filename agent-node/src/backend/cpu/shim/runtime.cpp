@@ -318,17 +318,24 @@ void fiber_main() {
   Scheduler& s = *scheduler;
   void (*entry)(void**) = s.launch->entry;
   void** arguments = s.launch->arguments;
+  bool is_used = false;
   for (;;) {
     // Woken threads go first: fewer stacks are in use, and the ones in use stay in the cache.
     if (s.ready_count && !s.start_first) {
       unsigned t = pop_ready();
-      s.free[s.free_count++] = (unsigned short)running_stack;
+      if (!hook::OWN_STACKS) s.free[s.free_count++] = (unsigned short)running_stack;
       running_stack = s.thread[t].stack;
       become(t);
       void* ignored;
       muster_switch(&ignored, s.thread[t].stack_pointer);
     } else if (s.next < s.count) {
       s.start_first = false;
+      if (hook::OWN_STACKS && is_used) {
+        running_stack = s.free[--s.free_count];
+        void* ignored;
+        muster_switch(&ignored, fresh(running_stack));
+      }
+      is_used = true;
       become(s.sequence[s.next++]);
       entry(arguments);
       thread_exits();
@@ -435,6 +442,9 @@ void run_block() {
     s.warp[w].alive = lanes >= 32 ? ~0u : (1u << lanes) - 1;
     s.warp[w].groups = s.warp[w].asking = 0;
   }
+  if (hook::OWN_STACKS)
+    for (s.free_count = 0; s.free_count <= THREADS_MAX; ++s.free_count)
+      s.free[s.free_count] = (unsigned short)(THREADS_MAX - s.free_count);
   // The biggest stack is number 0; it is always the last on the list between blocks or is swapped there.
   unsigned last = s.free_count - 1;
   for (unsigned i = 0; i < s.free_count && s.free[last] != 0; ++i)

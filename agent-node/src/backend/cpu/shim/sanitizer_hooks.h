@@ -25,6 +25,7 @@ void __asan_unpoison_memory_region(const volatile void* address, size_t size);
 }
 // Room for the red zones around local arrays.
 constexpr size_t STACK_FACTOR = 4;
+constexpr bool OWN_STACKS = false;
 struct State { const void* outer; size_t outer_size; };
 // Both halves at once: nothing instrumented runs between here and the switch itself.
 static inline void becomes(State& s, unsigned, char* low, char* high) {
@@ -63,6 +64,8 @@ void __tsan_acquire(void* address);
 void __tsan_release(void* address);
 }
 constexpr size_t STACK_FACTOR = 2;
+// Two threads that use one stack in turn would race on it, in no order.
+constexpr bool OWN_STACKS = MUSTER_SCREEN == 2;
 // 1 is __tsan_switch_to_fiber_no_sync of sanitizer/tsan_interface.h: the switch orders nothing by itself.
 constexpr unsigned SWITCH = MUSTER_SCREEN == 2 ? 1 : 0;
 struct State {
@@ -123,6 +126,7 @@ static inline void dynamic_shared(char*, size_t, char*, char*) {}
 
 #else
 constexpr size_t STACK_FACTOR = 1;
+constexpr bool OWN_STACKS = false;
 struct State {};
 static inline void block_begins(State&, const unsigned*, unsigned, const unsigned (*)[3]) {}
 static inline void becomes(State&, unsigned, char*, char*) {}
