@@ -291,13 +291,13 @@ fn right_kernels_of_many_styles_pass_every_screen() {
         let (record, screens) = run_with(&place, &home, &home.join("candidate.cu"), &policy);
         let costs: Vec<String> = screens
             .iter()
-            .map(|one| format!("{} {} {}", one.screen.name(), one.finding.words(), one.took.0))
+            .map(|one| format!("{} {} {}", one.check, one.finding.words(), one.took.0))
             .collect();
         println!("{name}: {}; {}", record.outcome.status, costs.join(", "));
         alarms.extend(
             screens
                 .into_iter()
-                .filter(|one| one.finding == ScreenFinding::FaultFound)
+                .filter(|one| one.finding == CheckFinding::FaultFound)
                 .map(|one| (name.clone(), one)),
         );
     }
