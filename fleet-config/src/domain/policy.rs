@@ -2,13 +2,14 @@
 
 use super::canonical::{CanonicalError, Document};
 use super::{Milliseconds, PolicyId, Screen};
-use serde::{Deserialize, Serialize};
+use serde::ser::SerializeStruct;
+use serde::{Deserialize, Serialize, Serializer};
 
 /// Part of every record and of comparability; results of different policies are never ranked together.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MeasurementPolicy {
-    /// Always [`MeasurementPolicy::FORMAT`].
+    /// [`MeasurementPolicy::format_for`] the screens.
     pub format: String,
     /// Name and version, such as `cpu-paired/1`.
     pub name: String,
@@ -30,7 +31,50 @@ pub struct MeasurementPolicy {
     /// Flags given to the compiler beside those of the architecture.
     pub compiler_flags: Vec<String>,
     /// Run after validation, in this order.
+    #[serde(default)]
     pub screens: Vec<Screen>,
+}
+
+/// The fields in the order of their declaration; `screens` is a field of the second form alone, so that policies without
+/// any keep their bytes.
+impl Serialize for MeasurementPolicy {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self {
+            format,
+            name,
+            clock,
+            statistic,
+            order,
+            warmups,
+            pairs_min,
+            pairs_max,
+            budget,
+            checked_launches,
+            draws,
+            fp_contract,
+            compiler_flags,
+            screens,
+        } = self;
+        let fields = 13 + usize::from(!screens.is_empty());
+        let mut form = serializer.serialize_struct("MeasurementPolicy", fields)?;
+        form.serialize_field("format", format)?;
+        form.serialize_field("name", name)?;
+        form.serialize_field("clock", clock)?;
+        form.serialize_field("statistic", statistic)?;
+        form.serialize_field("order", order)?;
+        form.serialize_field("warmups", warmups)?;
+        form.serialize_field("pairs_min", pairs_min)?;
+        form.serialize_field("pairs_max", pairs_max)?;
+        form.serialize_field("budget", budget)?;
+        form.serialize_field("checked_launches", checked_launches)?;
+        form.serialize_field("draws", draws)?;
+        form.serialize_field("fp_contract", fp_contract)?;
+        form.serialize_field("compiler_flags", compiler_flags)?;
+        if !screens.is_empty() {
+            form.serialize_field("screens", screens)?;
+        }
+        form.end()
+    }
 }
 
 /// Which clock the recorded times come from, and in which state a launch finds the device.
@@ -74,7 +118,15 @@ pub enum FpContract {
 }
 
 impl MeasurementPolicy {
+    /// The form of a policy without screens.
     pub const FORMAT: &str = "muster.policy/1";
+    /// The form of a policy with some.
+    pub const FORMAT_WITH_SCREENS: &str = "muster.policy/2";
+
+    /// The form that a policy with these screens has.
+    pub fn format_for(screens: &[Screen]) -> &'static str {
+        if screens.is_empty() { Self::FORMAT } else { Self::FORMAT_WITH_SCREENS }
+    }
 
     /// `cpu-paired/1`: the default of CPU devices.
     pub fn cpu_paired() -> Self {
@@ -92,7 +144,7 @@ impl MeasurementPolicy {
             draws: 2,
             fp_contract: FpContract::Off,
             compiler_flags: vec!["-O2".to_owned(), "-std=c++17".to_owned()],
-            screens: Screen::CHEAP.to_vec(),
+            screens: Vec::new(),
         }
     }
 
@@ -141,6 +193,7 @@ impl MeasurementPolicy {
                 _ => words.join(","),
             };
             self.name = format!("{}+screens={words}", self.name);
+            Self::format_for(&screens).clone_into(&mut self.format);
             self.screens = screens;
         }
         self
