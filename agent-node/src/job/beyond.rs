@@ -78,16 +78,16 @@ fn swept(step: Step<'_>, mut cases: Vec<Case>) -> Result<Prepared, Failure> {
 pub(super) fn stress(
     step: Step<'_>,
     draws: &[Draw],
-    place: Option<usize>,
     waited: &mut Picoseconds,
     stages: &mut Stages,
 ) -> Result<(), Stop> {
     const STAGE: ValidationStage = ValidationStage::Stress;
     let task = &step.prepared.task;
-    let (Some(validation), Some(place)) = (&task.validation, place) else {
+    let Some(validation) = &task.validation else {
         stages.skip(STAGE, "the task does not say that its inputs may be hard values (`[validation]`)");
         return Ok(());
     };
+    let place = step.smallest();
     if validation.stress.is_empty() {
         stages.skip(STAGE, "the task opts out");
         return Ok(());

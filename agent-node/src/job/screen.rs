@@ -16,10 +16,9 @@ use super::oracle::{Draw, Inputs, Outputs, draws};
 use super::resolve::shapes;
 use super::validate::{Step, evaluate};
 use crate::backend::screen::{Finding, Missing, ScreenRequest, ScreenRun, Screening};
-use crate::backend::{BufferUse, Evaluation, Failure, WorkerOptions};
+use crate::backend::{BufferUse, Failure, WorkerOptions};
 use fleet_config::domain::{
-    Blame, CaseKind, CheckEvidence, CheckFinding, FaultKind, Milliseconds, Outcome, Picoseconds, Role,
-    Screen, Status,
+    Blame, CheckEvidence, CheckFinding, FaultKind, Milliseconds, Outcome, Picoseconds, Role, Screen, Status,
 };
 use std::sync::Arc;
 
@@ -34,7 +33,7 @@ pub(super) fn screens(
         return Ok(());
     }
     let _held = step.hold(Hold::Shared, waited)?;
-    let bench = Bench::new(step, smallest(step))?;
+    let bench = Bench::new(step, step.smallest())?;
     for screen in wanted {
         step.context.go_on()?;
         if let Some(failure) = bench.run(*screen, evidence)? {
@@ -64,7 +63,7 @@ pub(super) fn examine(
 fn explain(step: Step<'_>, failure: Failure, evidence: &mut Vec<CheckEvidence>) -> Failure {
     let Some(cause) = failure.outcome.cause.clone() else { return failure };
     let named = |case: &String| step.prepared.task.cases.iter().position(|each| each.name == *case);
-    let place = cause.case.as_ref().and_then(named).unwrap_or_else(|| smallest(step));
+    let place = cause.case.as_ref().and_then(named).unwrap_or_else(|| step.smallest());
     if let Some(screen) = seen_by(&failure.outcome) {
         evidence.push(CheckEvidence {
             check: screen.check(),
@@ -111,7 +110,7 @@ fn told_why(
     if wanted.peek().is_none() {
         return failure;
     }
-    let smallest = smallest(step);
+    let smallest = step.smallest();
     let places = if smallest == place { vec![place] } else { vec![smallest, place] };
     let Some(bench) = places.into_iter().find_map(|place| Bench::new(step, place).ok()) else {
         return failure;
@@ -138,18 +137,6 @@ fn seen_by(outcome: &Outcome) -> Option<Screen> {
         (_, Some(FaultKind::BarrierDivergence)) => Some(Screen::DivergentBarriers),
         (_, _) => None,
     }
-}
-
-/// The smallest case that only has to be right, else the smallest of all.
-fn smallest(step: Step<'_>) -> usize {
-    let cases = step.prepared.task.cases.iter().zip(&step.prepared.evaluations[&Party::Candidate]);
-    let bytes = |evaluation: &Evaluation| {
-        evaluation.buffers.iter().fold(0_u64, |all, buffer| all.saturating_add(buffer.bytes))
-    };
-    let ranked = cases
-        .enumerate()
-        .map(|(place, (case, evaluation))| (case.kind != CaseKind::Correctness, bytes(evaluation), place));
-    ranked.min().map_or(0, |(_, _, place)| place)
 }
 
 /// One case with its inputs, under the screens.

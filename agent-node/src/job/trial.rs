@@ -89,7 +89,7 @@ impl<'t> Trial<'t> {
         Ok(())
     }
 
-    /// The smallest case under one draw, before anything that costs more.
+    /// The task's first case under one draw, before anything that costs more.
     fn smoke(
         &self,
         step: Step<'_>,

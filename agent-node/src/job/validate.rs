@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! contract     signature, sizes and launch limits: settled before this step, told here
-//! per group of cases, smallest first
+//! per group of cases, in the task's order
 //!   reference worker ── all draws of all its cases ── killed            expected values stay in this process
 //!   weak task?  what anybody could output without the work must fail (strength.rs)
 //!   baseline worker  ── the same draws ── killed ── compared
-//!   smoke        candidate worker ── smallest case, one draw ── killed ── compared     (first group only)
+//!   smoke        candidate worker ── first case, one draw ── killed ── compared        (first group only)
 //!   cases        candidate worker for each case ── per draw: fresh buffers, one launch, fences, inputs, outputs read
 //!   determinism  the same worker, the first draw once more in other poison              ── killed ── compared
 //! shapes       sizes that the task allows and no case has                                       (beyond.rs)
@@ -27,6 +27,7 @@ use super::prepare::Prepared;
 use super::resolve::shapes;
 use super::stages::{Looked, Stages};
 use super::trial::{Sheet, Trial};
+use crate::backend::Evaluation;
 use fleet_config::domain::{CaseKind, Picoseconds, Stage, ValidationStage};
 use ledger::entry::predicate::CaseEvidence;
 use std::collections::BTreeMap;
@@ -73,6 +74,18 @@ impl<'a> Step<'a> {
         Ok(Box::new((claimed, held)))
     }
 
+    /// The place of the smallest case that only has to be right, else of the smallest of all.
+    pub(super) fn smallest(&self) -> usize {
+        let evaluations = &self.prepared.evaluations[&Party::Candidate];
+        let bytes = |evaluation: &Evaluation| {
+            evaluation.buffers.iter().fold(0_u64, |all, buffer| all.saturating_add(buffer.bytes))
+        };
+        let ranked = self.prepared.task.cases.iter().zip(evaluations).enumerate().map(
+            |(place, (case, evaluation))| (case.kind != CaseKind::Correctness, bytes(evaluation), place),
+        );
+        ranked.min().map_or(0, |(_, _, place)| place)
+    }
+
     pub(super) fn question<'q>(&self, place: usize, shapes: &'q BTreeMap<String, Vec<u64>>) -> Question<'q>
     where
         'a: 'q,
@@ -99,51 +112,37 @@ pub(super) fn validate(
     stages.looked(ValidationStage::Contract, Looked { cases: task.cases.len(), draws: 0, launches: 0 });
     stages.say(ValidationStage::Contract, "signature, sizes and launch limits; its time is in preparing");
     let draws = draws(&step.context.assignment.seeds, step.prepared.policy.draws);
-    let order = by_size(step);
     let mut trial = Trial::new(&task.validation, &draws, task);
     let mut next = 0;
-    while next < order.len() {
+    while next < task.cases.len() {
         stages.leave(clock.now());
         let _held = step.hold(Hold::Shared, waited)?;
         stages.enter(ValidationStage::Cases, clock.now());
         let mut sheets = Vec::new();
         let mut bytes = 0;
-        while next < order.len() && bytes < GROUP_BYTES {
-            let place = order[next];
-            let shapes = shapes(task, &task.cases[place])?;
-            let question = step.question(place, &shapes);
+        while next < task.cases.len() && bytes < GROUP_BYTES {
+            let shapes = shapes(task, &task.cases[next])?;
+            let question = step.question(next, &shapes);
             let inputs: Vec<Arc<Inputs>> =
                 draws.iter().map(|draw| question.inputs(*draw).map(Arc::new)).collect::<Result<_, _>>()?;
             bytes += inputs.iter().map(|inputs| inputs.bytes()).sum::<usize>();
-            sheets.push(Sheet { place, shapes, inputs, expected: Vec::new() });
+            sheets.push(Sheet { place: next, shapes, inputs, expected: Vec::new() });
             next += 1;
         }
-        if next == order.len() {
+        if next == task.cases.len() {
             trial.is_last = true;
         }
         trial.group(step, &mut sheets, evidence, stages)?;
     }
     trial.tell(stages);
     beyond::shapes(step, &draws, waited, stages)?;
-    beyond::stress(step, &draws, order.first().copied(), waited, stages)?;
+    beyond::stress(step, &draws, waited, stages)?;
     stages.leave(clock.now());
     stages.say(
         ValidationStage::PostRun,
         "guards and inputs after each of these launches; its time is in theirs too",
     );
     Ok(())
-}
-
-/// Places of the cases, the smallest first, those that only have to be right before those that are timed.
-fn by_size(step: Step<'_>) -> Vec<usize> {
-    let cases = &step.prepared.task.cases;
-    let bytes = |place: usize| {
-        let buffers = &step.prepared.evaluations[&Party::Reference][place].buffers;
-        buffers.iter().fold(0_u64, |total, buffer| total.saturating_add(buffer.bytes))
-    };
-    let mut order: Vec<usize> = (0..cases.len()).collect();
-    order.sort_by_key(|place| (cases[*place].kind != CaseKind::Correctness, bytes(*place), *place));
-    order
 }
 
 /// A case by its place in the task, and the inputs that it is run with.
