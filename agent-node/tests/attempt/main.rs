@@ -363,7 +363,7 @@ fn what_validation_sees_is_named_by_its_screen_and_a_wrong_answer_is_explained()
     let folder = tempfile::tempdir().unwrap();
     let text = "__shared__ float s[16];\nsum = s[15 - threadIdx.x] * 0.f;\ns[threadIdx.x] = 1;";
     let path = beside(&folder, "stale.cu", text);
-    let (record, _) = run_with(&place, &sample(), &path, &policy());
+    let (record, _) = run_with(&place, &sample(), &path, &policy().with_screens(Screen::CHEAP.to_vec()));
     assert_eq!(record.outcome.status, Status::WrongResult);
     assert!(record.outcome.hint.contains("uninitialised-shared"), "{}", record.outcome.hint);
 }
