@@ -23,20 +23,33 @@ pub(super) enum SignatureError {
     Signature(String),
 }
 
-/// Types without qualifiers, and whether two of them are one. Needs no header, since NVRTC has none of its own.
+/// Types without qualifiers, and whether two of them are one. Needs no header, since NVRTC has none of its own; every name
+/// is one that no candidate has a macro for.
 pub(super) const COMPARISON: &str = "\
-template <class T> struct muster_plain { typedef T type; };
-template <class T> struct muster_plain<const T> { typedef typename muster_plain<T>::type type; };
-template <class T> struct muster_plain<volatile T> { typedef typename muster_plain<T>::type type; };
-template <class T> struct muster_plain<const volatile T> { typedef typename muster_plain<T>::type type; };
-template <class T> struct muster_plain<T*> { typedef typename muster_plain<T>::type* type; };
-template <class T> struct muster_plain<T* const> { typedef typename muster_plain<T>::type* type; };
-template <class T> struct muster_plain<T* __restrict__> { typedef typename muster_plain<T>::type* type; };
-template <class R, class... A> struct muster_plain<R (*)(A...)> {
-  typedef R (*type)(typename muster_plain<A>::type...);
+template <class muster_t> struct muster_plain { typedef muster_t muster_type; };
+template <class muster_t> struct muster_plain<const muster_t> {
+  typedef typename muster_plain<muster_t>::muster_type muster_type;
 };
-template <class L, class R> struct muster_same { static const bool value = false; };
-template <class T> struct muster_same<T, T> { static const bool value = true; };
+template <class muster_t> struct muster_plain<volatile muster_t> {
+  typedef typename muster_plain<muster_t>::muster_type muster_type;
+};
+template <class muster_t> struct muster_plain<const volatile muster_t> {
+  typedef typename muster_plain<muster_t>::muster_type muster_type;
+};
+template <class muster_t> struct muster_plain<muster_t*> {
+  typedef typename muster_plain<muster_t>::muster_type* muster_type;
+};
+template <class muster_t> struct muster_plain<muster_t* const> {
+  typedef typename muster_plain<muster_t>::muster_type* muster_type;
+};
+template <class muster_t> struct muster_plain<muster_t* __restrict__> {
+  typedef typename muster_plain<muster_t>::muster_type* muster_type;
+};
+template <class muster_r, class... muster_a> struct muster_plain<muster_r (*)(muster_a...)> {
+  typedef muster_r (*muster_type)(typename muster_plain<muster_a>::muster_type...);
+};
+template <class muster_l, class muster_r> struct muster_same { static const bool muster_value = false; };
+template <class muster_t> struct muster_same<muster_t, muster_t> { static const bool muster_value = true; };
 ";
 
 /// Writes the check that kernel `index` has the task's parameters. `attribute` is what makes a function a kernel here.
@@ -52,9 +65,9 @@ pub(super) fn check(
     // The same parameters in a namespace of its own, without "C" linkage: only the types are compared.
     let _ = writeln!(
         text,
-        "namespace muster_signature_{index} {{ {attribute} void expected({parameters}); }}\n\
-         static_assert(muster_same<muster_plain<decltype(&muster_signature_{index}::expected)>::type, \
-         muster_plain<decltype(&{name})>::type>::value, \"{SIGNATURE_MARK}{name}|\");",
+        "namespace muster_signature_{index} {{ {attribute} void muster_expected({parameters}); }}\n\
+         static_assert(muster_same<muster_plain<decltype(&muster_signature_{index}::muster_expected)>::muster_type, \
+         muster_plain<decltype(&{name})>::muster_type>::muster_value, \"{SIGNATURE_MARK}{name}|\");",
     );
     Ok(())
 }

@@ -71,6 +71,19 @@ fn qualifiers_of_parameters_are_no_difference_and_types_are() {
 }
 
 #[test]
+fn macros_of_a_candidate_reach_nothing_that_stands_behind_it() {
+    both(|bench| {
+        let short: String = ('A'..='Z').chain('a'..='z').map(|c| format!("#define {c} 16\n")).collect();
+        let words = ["type", "value", "expected", "arity", "call", "arguments", "kernel"];
+        let words: String = words.map(|word| format!("#define {word} 16\n")).concat();
+        let source = "extern \"C\" __global__ void add(const float* left, float* right, int size) { right[0] = left[size]; }";
+        let task = "extern \"C\" __global__ void add(const float* left, float* right, int size);";
+        let found = bench.compile(&format!("{source}\n{short}{words}"), "add", Some(task));
+        assert!(found.is_ok(), "{:?}", found.err());
+    });
+}
+
+#[test]
 fn assembly_that_is_not_compiled_does_no_harm() {
     let Some(bench) = bench() else { return };
     let source =

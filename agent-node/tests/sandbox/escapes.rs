@@ -67,7 +67,7 @@ const REFUSED: &[(&str, Control)] = &[
     ("written-file-run", Works),
     ("mount", Untried),
     ("new-mount-api", Works),
-    ("unshare-user", Works),
+    ("unshare-user", Untried),
     ("unshare-mount", Untried),
     ("clone-namespace", Untried),
     ("join-namespace", Works),
@@ -375,7 +375,7 @@ fn without_a_sandbox_the_same_code_wins() {
     }
     let _ = fs::remove_file(Path::new("/tmp").join(&listening.name));
     assert!(lost.is_empty(), "{lost:?}");
-    assert!(works.len() >= 40, "{}", works.len());
+    assert!(works.len() >= 39, "{}", works.len());
 }
 
 #[test]

@@ -22,9 +22,9 @@ pub(super) fn glue(entries: &[EntryPoint]) -> Result<String, SignatureError> {
         let _ = writeln!(
             text,
             "extern \"C\" {{\n\
-             __attribute__((visibility(\"default\"))) int muster_arity_{index} = ::muster::kernel<decltype(&{name})>::arity;\n\
-             __attribute__((visibility(\"default\"))) void muster_entry_{index}(void** arguments) {{\n\
-             ::muster::kernel<decltype(&{name})>::template call<&{name}>(arguments); }}\n}}",
+             __attribute__((visibility(\"default\"))) int muster_arity_{index} = ::muster::muster_kernel<decltype(&{name})>::muster_arity;\n\
+             __attribute__((visibility(\"default\"))) void muster_entry_{index}(void** muster_arguments) {{\n\
+             ::muster::muster_kernel<decltype(&{name})>::template muster_call<&{name}>(muster_arguments); }}\n}}",
         );
     }
     Ok(text)

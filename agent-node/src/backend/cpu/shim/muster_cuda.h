@@ -114,16 +114,17 @@ static inline void muster_release(void*) {}
 #include "muster_refused.h"
 
 namespace muster {
-// One kernel behind the shape that a GPU driver launches: an array of pointers to arguments.
-template <class F> struct kernel;
-template <class... P> struct kernel<void (*)(P...)> {
-  static constexpr int arity = sizeof...(P);
-  template <void (*F)(P...), size_t... I> static inline void call(void** arguments, std::index_sequence<I...>) {
+// One kernel behind the shape that a GPU driver launches: an array of pointers to arguments. Used behind the candidate,
+// so no name of it may be one that a candidate has a macro for.
+template <class F> struct muster_kernel;
+template <class... P> struct muster_kernel<void (*)(P...)> {
+  static constexpr int muster_arity = sizeof...(P);
+  template <void (*F)(P...), size_t... I> static inline void muster_call(void** arguments, std::index_sequence<I...>) {
     F(*static_cast<std::remove_cv_t<std::remove_reference_t<P>>*>(arguments[I])...);
     (void)arguments;
   }
-  template <void (*F)(P...)> static inline void call(void** arguments) {
-    call<F>(arguments, std::make_index_sequence<sizeof...(P)>());
+  template <void (*F)(P...)> static inline void muster_call(void** arguments) {
+    muster_call<F>(arguments, std::make_index_sequence<sizeof...(P)>());
   }
 };
 }
