@@ -24,14 +24,15 @@ int pthread_create(unsigned long*, const void*, void* (*)(void*), void*); int* _
 int symlink(const char*, const char*); int link(const char*, const char*); int chdir(const char*);
 void* dlopen(const char*, int); int prctl(int, ...);
 }
-static bool reads(const char* path) { int f = open(path, 0); char c; return f >= 0 && read(f, &c, 1) == 1; }
+// Statics start anew with each launch, so this runs often: what is opened is closed.
+static bool reads(const char* path) { int f = open(path, 0); char c; bool won = f >= 0 && read(f, &c, 1) == 1; if (f >= 0) close(f); return won; }
 static bool holds(const char* path, const char* text) {
-  int f = open(path, 0); static char bytes[1 << 16]; long n = f < 0 ? -1 : read(f, bytes, sizeof bytes);
+  int f = open(path, 0); static char bytes[1 << 16]; long n = f < 0 ? -1 : read(f, bytes, sizeof bytes); if (f >= 0) close(f);
   for (long a = 0; a < n; a++) { long b = 0; while (text[b] && a + b < n && bytes[a + b] == text[b]) b++; if (!text[b]) return true; }
   return false;
 }
 static int parent() {
-  char bytes[512]; int f = open("/proc/self/stat", 0); long n = f < 0 ? -1 : read(f, bytes, 511), at = 0; int spaces = 0, id = 0;
+  char bytes[512]; int f = open("/proc/self/stat", 0); long n = f < 0 ? -1 : read(f, bytes, 511), at = 0; int spaces = 0, id = 0; if (f >= 0) close(f);
   while (at < n && bytes[at] != ')') at++;
   while (at < n && spaces < 2) spaces += bytes[at++] == ' ';
   while (at < n && bytes[at] >= '0' && bytes[at] <= '9') id = 10 * id + bytes[at++] - '0';
@@ -301,10 +302,7 @@ fn attack_workers(level: &str) {
     secrets.extend([fleet.state().join("keys/operator"), fleet.node_state(0).join("keys/signing")]);
     assert!(secrets.iter().all(|path| path.is_file()));
     // What is allowed wins: so an attack that failed has failed, and was not merely mistaken.
-    let control = at_run_time(
-        "control",
-        "reads(\"/proc/self/maps\") && parent() >= 0 && getpid() > 1 && parent() != getpid()",
-    );
+    let control = at_run_time("control", "getpid() >= 1 && getenv(\"PATH\") == 0");
     let path = fleet.write("control.cu", control.source.as_bytes());
     let cells = fleet.submit("saxpy", &[path], &["--on", CLASS]);
     let record = fleet.record_of(&cells[0]);
