@@ -74,7 +74,7 @@ fn swept(step: Step<'_>, mut cases: Vec<Case>) -> Result<Prepared, Failure> {
     Ok(prepared)
 }
 
-/// Runs the candidate on hard values in the case at `place`.
+/// Runs the candidate on hard values in the smallest case.
 pub(super) fn stress(
     step: Step<'_>,
     draws: &[Draw],
