@@ -51,6 +51,8 @@ else
   tool shellcheck "apt-get install shellcheck" "shell scripts" shellcheck scripts/*.sh .ci/run
 fi
 
+# What each failed test said, once more at the end: the end is what a reader of a long log sees.
+awk '/^failures:$/ {inside = 0} /^---- .* stdout ----$/ {inside = 1; lines = 0} inside && lines++ < 40' "$tests_log"
 passed=$(awk '/^test result:/ {n += $4} END {print n + 0}' "$tests_log")
 broken=$(awk '/^test result:/ {n += $6} END {print n + 0}' "$tests_log")
 for name in "${skipped[@]}"; do echo "SKIPPED: $name"; done
