@@ -7,6 +7,7 @@
 
 use crate::machine_lock::{MachineLockError, lock_folder, locked, unless};
 use rustix::fs::{FlockOperation, stat};
+use rustix::io::Errno;
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -67,11 +68,7 @@ impl DeviceLock {
 
     /// Waits until the device is ours, or `give_up` says that it is of no use any more: then the error says whose it is.
     pub fn claim(&self, uuid: &str, give_up: &dyn Fn() -> bool) -> Result<DeviceGuard, DeviceLockError> {
-        let legal = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
-        if uuid.is_empty() || uuid.len() > NAME_MAX || !uuid.bytes().all(legal) {
-            return Err(DeviceLockError::Name(uuid.chars().take(NAME_MAX).collect()));
-        }
-        let path = self.folder.join(format!("muster-gpu-{uuid}.lock"));
+        let path = self.path(uuid)?;
         let file = path.clone();
         let take =
             move || -> Result<OwnedFd, MachineLockError> { locked(&file, FlockOperation::LockExclusive) };
@@ -80,6 +77,25 @@ impl DeviceLock {
             Ok(None) => Err(DeviceLockError::Held { uuid: uuid.to_owned(), holder: holder(&path) }),
             Err(source) => Err(DeviceLockError::Wait { uuid: uuid.to_owned(), source }),
         }
+    }
+
+    /// The same without waiting: `None` if somebody has it.
+    pub fn try_claim(&self, uuid: &str) -> Result<Option<DeviceGuard>, DeviceLockError> {
+        match locked(&self.path(uuid)?, FlockOperation::NonBlockingLockExclusive) {
+            Ok(held) => Ok(Some(DeviceGuard(held))),
+            Err(MachineLockError::Lock { source: Errno::WOULDBLOCK, .. }) => Ok(None),
+            Err(error) => {
+                Err(DeviceLockError::Wait { uuid: uuid.to_owned(), source: io::Error::other(error) })
+            }
+        }
+    }
+
+    fn path(&self, uuid: &str) -> Result<PathBuf, DeviceLockError> {
+        let legal = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+        if uuid.is_empty() || uuid.len() > NAME_MAX || !uuid.bytes().all(legal) {
+            return Err(DeviceLockError::Name(uuid.chars().take(NAME_MAX).collect()));
+        }
+        Ok(self.folder.join(format!("muster-gpu-{uuid}.lock")))
     }
 }
 
@@ -167,6 +183,17 @@ mod tests {
         assert!(refused.contains(UUID), "{refused}");
         drop(held);
         assert!(two.claim(UUID, &|| false).is_ok());
+    }
+
+    #[test]
+    fn somebody_who_only_tries_never_waits() {
+        let folder = tempfile::tempdir().unwrap();
+        let lock = DeviceLock::at(folder.path().to_owned());
+        let held = lock.try_claim(UUID).unwrap().unwrap();
+        assert!(lock.try_claim(UUID).unwrap().is_none());
+        drop(held);
+        assert!(lock.try_claim(UUID).unwrap().is_some());
+        assert!(matches!(lock.try_claim("../x"), Err(DeviceLockError::Name(_))));
     }
 
     #[test]

@@ -38,6 +38,8 @@ pub struct Wish {
     pub cache: PathBuf,
     /// Bytes of artefacts that are kept for each device.
     pub cache_bytes: u64,
+    /// Workers that stand by for each GPU.
+    pub standby: usize,
     /// An empty folder in which compilers are asked for their version.
     pub folder: PathBuf,
 }
@@ -103,7 +105,7 @@ pub fn cuda_offers(wish: &Wish) -> (Vec<Offer>, Option<String>) {
     if wish.confinement == Confinement::Full {
         return (Vec::new(), Some("GPUs run at sandbox level `kernel`, and `full` is asked for".to_owned()));
     }
-    let backend = Arc::new(CudaBackend::discover(&wish.cache, wish.confinement));
+    let backend = Arc::new(CudaBackend::discover(&wish.cache, wish.confinement, wish.standby));
     if let Some(reason) = backend.absence() {
         return (Vec::new(), Some(reason.to_owned()));
     }

@@ -3,12 +3,14 @@
 //! Read in this order: [`session`] (the conversation with the coordinator), [`job`] (the steps of one attempt),
 //! [`backend`] (devices), [`sandbox`] (what a candidate may do), [`measure`] (how time is taken), [`probe`] (the
 //! environment fingerprint), [`machine_lock`] (timing runs alone), [`device_lock`] (a GPU has one node at a time), [`clock`] (the only reader of time),
+//! [`health`] (whether a GPU may be believed),
 //! [`state`] (the folder of a node), [`harness`] (what measures), [`inventory`] (the devices on offer).
 
 pub mod backend;
 pub mod clock;
 pub mod device_lock;
 pub mod harness;
+pub mod health;
 pub mod inventory;
 pub mod job;
 pub mod machine_lock;

@@ -89,6 +89,19 @@ impl MachineLock {
         Ok(SharedGuard { _timing: timing, waited })
     }
 
+    /// Keeps timing away if none runs or waits at this moment; never waits.
+    pub fn try_shared(&self) -> Result<Option<SharedGuard>, MachineLockError> {
+        let attempt = |name: &str, operation| match locked(&self.folder.join(name), operation) {
+            Ok(held) => Ok(Some(held)),
+            Err(MachineLockError::Lock { source: Errno::WOULDBLOCK, .. }) => Ok(None),
+            Err(error) => Err(error),
+        };
+        let Some(gate) = attempt(GATE, FlockOperation::NonBlockingLockExclusive)? else { return Ok(None) };
+        let timing = attempt(TIMING, FlockOperation::NonBlockingLockShared)?;
+        drop(gate);
+        Ok(timing.map(|timing| SharedGuard { _timing: timing, waited: Duration::ZERO }))
+    }
+
     /// Waits until everybody else has finished, then keeps them away.
     pub fn exclusive(&self) -> Result<ExclusiveGuard, MachineLockError> {
         let (timing, waited) = self.pass(FlockOperation::LockExclusive)?;

@@ -12,6 +12,8 @@ pub mod pair;
 pub mod screen;
 mod signature;
 
+use crate::health;
+use crate::probe::nvidia::Watch;
 use crate::sandbox::Confinement;
 use fleet_config::domain::{
     Architecture, BlobRef, DeviceDescription, DeviceId, Digest, ElementType, Facts, MeasurementPolicy,
@@ -22,6 +24,7 @@ use screen::{ScreenOffer, ScreenRequest, Screening};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// One kind of device of this node. Methods block; callers run them on blocking threads.
 pub trait Backend: Send + Sync {
@@ -60,9 +63,15 @@ pub trait Backend: Send + Sync {
         Ok([open(Side::Baseline)?, open(Side::Candidate)?])
     }
 
-    /// Keeps the other nodes of this machine off `device` until the guard goes. Waits for them until `give_up` says that
-    /// it is of no use any more; the failure then says who has it. By default nothing needs to be kept.
-    fn claim(&self, _device: &DeviceId, _give_up: &dyn Fn() -> bool) -> Result<Box<dyn Send>, Failure> {
+    /// Keeps the other nodes of this machine off `device` until the guard goes, and for timing also whatever the backend
+    /// does there by itself. Waits for them until `give_up` says that it is of no use any more; the failure then says who
+    /// has it. By default nothing needs to be kept.
+    fn claim(
+        &self,
+        _device: &DeviceId,
+        _duty: Duty,
+        _give_up: &dyn Fn() -> bool,
+    ) -> Result<Box<dyn Send>, Failure> {
         Ok(Box::new(()))
     }
 
@@ -79,6 +88,23 @@ pub trait Backend: Send + Sync {
 
     /// The volatile part of the fingerprint, now.
     fn volatile(&self, device: &DeviceId) -> Facts;
+
+    /// What happened to the device since it was last asked; waits for a first report at most `lag`.
+    fn reports(&self, _device: &DeviceId, _lag: Duration) -> Vec<health::Event> {
+        Vec::new()
+    }
+
+    /// Samples of it from now on, by a thread of its own, where reading them disturbs no launch.
+    fn watch(&self, _device: &DeviceId) -> Option<Watch> {
+        None
+    }
+}
+
+/// What a device is claimed for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Duty {
+    Validating,
+    Timing,
 }
 
 /// A process that holds one artefact and evaluates resolved plans. Dropping it kills the process group.

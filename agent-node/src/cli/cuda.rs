@@ -1,7 +1,7 @@
 //! The subcommands `compile` and `check-cuda`, as text and as JSON.
 
 use agent_node::backend::conformance::{AgainstItself, Verdict};
-use agent_node::backend::cuda::{OfflineArguments, Row, SelfCheck, compile_offline, self_check};
+use agent_node::backend::cuda::{Beside, OfflineArguments, Row, SelfCheck, compile_offline, self_check};
 use agent_node::backend::pair::{Cache, Setting};
 use agent_node::sandbox::Confinement;
 use clap::Args;
@@ -171,8 +171,22 @@ fn document(found: &SelfCheck) -> Value {
         "volatile": found.volatile,
         "findings": findings,
         "pairs": found.pairs.iter().map(|(_, pair)| pair_document(pair)).collect::<Vec<Value>>(),
+        "company": company(found),
         "passed": found.passed(),
     })
+}
+
+/// One kernel against itself, and what stood beside it.
+fn company(found: &SelfCheck) -> Vec<Value> {
+    let row = |((device, beside, pair), (_, _, took)): (&(_, Beside, _), &(_, _, u64))| {
+        let mut row = pair_document(pair);
+        row["device"] = json!(device);
+        row["standby_contexts"] = json!(beside.contexts);
+        row["sampled"] = json!(beside.is_sampled);
+        row["took_us"] = json!(took);
+        row
+    };
+    found.company.iter().zip(&found.took_us).map(row).collect()
 }
 
 fn setting(setting: Setting) -> &'static str {
@@ -254,6 +268,10 @@ fn report(found: &SelfCheck) -> String {
     }
     for (_, pair) in &found.pairs {
         let _ = writeln!(text, "pair        {}", pair_text(pair));
+    }
+    for (_, Beside { contexts, is_sampled }, pair) in &found.company {
+        let sampled = if *is_sampled { "sampled" } else { "not sampled" };
+        let _ = writeln!(text, "beside {contexts} contexts, {sampled}  {}", pair_text(pair));
     }
     text
 }

@@ -141,6 +141,10 @@ pub(crate) struct RunArguments {
     /// Log filter, as in `info,quinn=warn`. Logs go to standard error.
     #[arg(long, value_name = "FILTER")]
     pub(crate) log: Option<String>,
+    /// Workers that stand by for each GPU; 0 starts each when it is needed. Default: 8, as far as the GPU's memory
+    /// allows contexts.
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) standby: Option<u32>,
     #[command(flatten)]
     pub(crate) devices: DeviceArguments,
 }

@@ -14,6 +14,7 @@ use agent_node::session::{Session, SessionEnd, SessionOptions};
 use agent_node::state::State;
 use anyhow::Context as _;
 use fleet_config::config::NodeSettings;
+use fleet_config::domain::DeviceDescription;
 use fleet_config::identity::SecretKey;
 use fleet_config::invite::{Invite, check_address};
 use fleet_config::refusal::Refusal;
@@ -22,6 +23,7 @@ use std::io::{IsTerminal, Read};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -33,6 +35,9 @@ const INVITE_MAX: u64 = 16 << 10;
 
 /// Threads of the runtime: it moves frames and blobs, the work itself runs on blocking threads.
 const RUNTIME_THREADS: usize = 2;
+
+/// How often idle devices are looked after.
+const TEND_EVERY: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
     let settings = settings(arguments)?;
@@ -75,6 +80,7 @@ async fn work(settings: NodeSettings, state: State, invite: Option<Invite>) -> a
         harness: harness.clone(),
         cache: state.cache(),
         cache_bytes: settings.limits.artefact_cache_bytes,
+        standby: usize::try_from(settings.limits.standby_workers).unwrap_or(0),
         folder: state.jobs().join("ask"),
     };
     let mut offers: Vec<Offer> =
@@ -90,16 +96,37 @@ async fn work(settings: NodeSettings, state: State, invite: Option<Invite>) -> a
         let device = &offer.description;
         tracing::info!(device = %device.id, architecture = %device.architecture, "device on offer");
     }
-    let devices = offers.iter().map(|offer| offer.description.clone()).collect();
     let node = Node { key: SecretKey::from_seed(&key.seed()), harness, confinement };
     let lock = Box::new(MachineLock::of_this_machine());
-    let runner = Runner::new(offers, node, lock, Box::new(SystemClock), state.jobs());
-    let service = JobService::new(runner, session.fetcher());
-    // The sender lives as long as the session: devices of a CPU node never change.
-    let (_keep, devices) = watch::channel(devices);
+    let runner = Arc::new(Runner::new(offers, node, lock, Box::new(SystemClock), state.jobs()));
+    let service = JobService::new(Arc::clone(&runner), session.fetcher());
+    let (offered, devices) = watch::channel(runner.offered());
+    tokio::spawn(tend(runner, offered, stop.clone()));
     match session.run(Arc::new(service), devices, stop).await {
         SessionEnd::Stopped => Ok(ExitCode::SUCCESS),
         SessionEnd::Refused(refusal) => Err(refusal.into()),
+    }
+}
+
+/// Looks after the devices until the node stops, and offers them as they are. The sender lives as long as this does.
+async fn tend(runner: Arc<Runner>, offered: watch::Sender<Vec<DeviceDescription>>, stop: CancellationToken) {
+    loop {
+        let tended = Arc::clone(&runner);
+        let looked = tokio::task::spawn_blocking(move || {
+            tended.tend();
+            tended.offered()
+        });
+        if let Ok(now) = looked.await {
+            offered.send_if_modified(|before| {
+                let is_new = *before != now;
+                *before = now;
+                is_new
+            });
+        }
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(TEND_EVERY) => {}
+        }
     }
 }
 

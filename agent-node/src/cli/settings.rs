@@ -39,6 +39,9 @@ pub(super) fn settings(arguments: &RunArguments) -> Result<NodeSettings, Refusal
     if !arguments.devices.levels.is_empty() {
         settings.devices.levels = arguments.devices.levels.iter().map(ToString::to_string).collect();
     }
+    if let Some(standby) = arguments.standby {
+        settings.limits.standby_workers = standby;
+    }
     settings.unsafe_no_sandbox |= arguments.devices.unsafe_no_sandbox;
     if let Some(wish) = arguments.devices.sandbox {
         settings.sandbox = wish;
@@ -140,6 +143,8 @@ pub(super) fn passing_wish(arguments: &DeviceArguments, folder: &Path) -> anyhow
         harness: harness().context("cannot read this executable")?,
         cache: folder.join("cache"),
         cache_bytes: NodeSettings::default().limits.artefact_cache_bytes,
+        // A command that is over soon needs none.
+        standby: 0,
         folder: folder.join("ask"),
     })
 }

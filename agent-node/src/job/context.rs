@@ -1,7 +1,7 @@
 //! What an attempt is given: its assignment, and everything of the outside world that its steps may touch.
 
 use super::fault::{Party, Stop, infrastructure, run_limit};
-use crate::backend::{Backend, Failure, Interrupt};
+use crate::backend::{Backend, Duty, Failure, Interrupt};
 use crate::measure::clock::Clock;
 use crate::sandbox::Confinement;
 use fleet_config::domain::{
@@ -116,6 +116,8 @@ pub struct Context<'a> {
     pub node: &'a Node,
     pub device: &'a DeviceDescription,
     pub backend: &'a dyn Backend,
+    /// After a fault: what of the device's own doing the driver reports, if anything.
+    pub hardware: &'a dyn Fn() -> Option<String>,
     pub blobs: &'a dyn BlobSource,
     pub machine: &'a dyn Machine,
     pub clock: &'a dyn Clock,
@@ -166,6 +168,7 @@ impl Context<'_> {
     /// Has the device for this node alone, while the machine is held; what stands above about waiting holds here too.
     pub fn claim(
         &self,
+        duty: Duty,
         stage: Stage,
         needed: Milliseconds,
         waited: &mut Picoseconds,
@@ -173,7 +176,7 @@ impl Context<'_> {
         let from = self.clock.now();
         let latest = self.deadline.0.saturating_sub(needed.0.saturating_mul(1_000_000_000));
         let give_up = || self.interrupt.asked() || self.clock.now().0 > latest;
-        let claimed = self.backend.claim(&self.device.id, &give_up);
+        let claimed = self.backend.claim(&self.device.id, duty, &give_up);
         waited.0 = waited.0.saturating_add(elapsed(from, self.clock.now()).0);
         claimed.map_err(|mut failure| {
             failure.outcome.stage = stage;

@@ -8,6 +8,7 @@
 //! An attempt always ends in a signed result unless it was cancelled. Whatever the fleet does wrong, a panic
 //! included, is `infrastructure`: tried again and never charged to a candidate.
 
+mod ahead;
 mod bench;
 mod beyond;
 mod blame;
@@ -43,9 +44,10 @@ pub use fault::{Party, Stop};
 pub(crate) use resolve::entries;
 pub use sign::{FinishedAttempt, SignError};
 
+use crate::backend::Failure;
 use context::{RunBudget, elapsed};
 use fault::infrastructure;
-use fleet_config::domain::{Blame, CheckEvidence, Picoseconds, Stage, ValidationStage};
+use fleet_config::domain::{Blame, CheckEvidence, Picoseconds, Stage, Status, ValidationStage};
 use ledger::entry::predicate::CaseEvidence;
 use sign::Findings;
 use stages::Stages;
@@ -90,11 +92,38 @@ pub fn attempt(context: &Context<'_>) -> Result<FinishedAttempt, AttemptError> {
         Ok(Err(Stop::Failed(failure))) => Some(failure),
         Err(payload) => Some(sign::panicked(stage.get(), payload.as_ref())),
     };
+    let failure = failure.map(|failure| exonerated(context, stage.get(), failure));
     if let Some(failure) = &failure {
         findings.stages.ended(failure, context.clock.now());
     }
     (context.progress)(Stage::Sign, "");
     Ok(sign::sign(context, findings, failure, started_on)?)
+}
+
+/// A fault that the device itself had a hand in is the fleet's: tried again, and charged to nobody.
+fn exonerated(context: &Context<'_>, stage: Stage, failure: Failure) -> Failure {
+    match failure.outcome.status {
+        Status::RuntimeError | Status::Timeout | Status::WorkerLost => match (context.hardware)() {
+            Some(report) => {
+                let was = failure.outcome.cause.as_ref().map_or("", |cause| cause.message.as_str());
+                let message = format!("the driver reports trouble of the device ({report}); {was}");
+                Failure { log: failure.log, ..infrastructure(stage, "device/hardware", message) }
+            }
+            None => failure,
+        },
+        Status::Ok
+        | Status::WrongResult
+        | Status::ContractViolation
+        | Status::Suspicious
+        | Status::TaskWeak
+        | Status::Rejected
+        | Status::CompileError
+        | Status::CompileTimeout
+        | Status::LaunchError
+        | Status::OutOfMemory
+        | Status::UnsupportedOnDevice
+        | Status::Infrastructure => failure,
+    }
 }
 
 /// Prepares, compiles and validates without timing or signing anything: whether a task holds together on this device

@@ -84,6 +84,7 @@ pub fn rehearse_task(
         node: &node,
         device: &offer.description,
         backend: offer.backend.as_ref(),
+        hardware: &|| None,
         blobs: &shelf,
         machine: &MachineLock::of_this_machine(),
         clock: &SystemClock,

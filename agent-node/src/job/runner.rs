@@ -3,9 +3,12 @@
 use super::context::{Assignment, BlobSource, Context, Machine, Node};
 use super::{AttemptError, FinishedAttempt, attempt};
 use crate::backend::Interrupt;
+use crate::health::State;
+use crate::health::canary::Cage;
+use crate::health::keeper::Ward;
 use crate::inventory::Offer;
 use crate::measure::clock::Clock;
-use fleet_config::domain::{DeviceId, Milliseconds, Picoseconds, Stage};
+use fleet_config::domain::{DeviceDescription, DeviceId, DeviceKind, Milliseconds, Picoseconds, Stage};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, TryLockError};
@@ -21,6 +24,8 @@ pub enum RunError {
     UnknownDevice(DeviceId),
     #[error("the device {0} is working on another attempt")]
     Busy(DeviceId),
+    #[error("the device {device} is quarantined: {cause}")]
+    Quarantined { device: DeviceId, cause: String },
     #[error("the job folder {path} cannot be made: {source}")]
     Folder { path: PathBuf, source: std::io::Error },
     #[error(transparent)]
@@ -33,6 +38,7 @@ impl RunError {
         match self {
             Self::UnknownDevice(_) => "node/unknown-device",
             Self::Busy(_) => "node/device-busy",
+            Self::Quarantined { .. } => "node/device-quarantined",
             Self::Folder { .. } => "node/job-folder",
             Self::Attempt(AttemptError::Cancelled) => "node/cancelled",
             Self::Attempt(AttemptError::Unprepared(_)) => "node/missing-blob",
@@ -44,6 +50,23 @@ impl RunError {
 struct Slot {
     offer: Offer,
     busy: Mutex<()>,
+    /// Of a GPU.
+    ward: Option<Ward>,
+}
+
+impl Slot {
+    fn new(offer: Offer) -> Self {
+        let ward = match offer.description.kind {
+            DeviceKind::Gpu => Some(Ward::default()),
+            DeviceKind::Cpu => None,
+        };
+        Self { offer, busy: Mutex::new(()), ward }
+    }
+
+    fn offered(&self) -> DeviceDescription {
+        let description = &self.offer.description;
+        self.ward.as_ref().map_or_else(|| description.clone(), |ward| ward.offered(description))
+    }
 }
 
 /// The devices of this node and what their attempts share.
@@ -75,7 +98,7 @@ impl Runner {
         clock: Box<dyn Clock>,
         jobs: PathBuf,
     ) -> Self {
-        let slot = |offer: Offer| (offer.description.id.clone(), Slot { offer, busy: Mutex::new(()) });
+        let slot = |offer: Offer| (offer.description.id.clone(), Slot::new(offer));
         Self { slots: offers.into_iter().map(slot).collect(), node, machine, clock, jobs }
     }
 
@@ -89,12 +112,22 @@ impl Runner {
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return Err(RunError::Busy(device.clone())),
         };
+        // A canary that runs is waited for.
+        let _turn = slot.ward.as_ref().map(Ward::turn);
+        if let Some(ward) = &slot.ward
+            && ward.before_attempt(self.cage(slot), self.machine.as_ref()) == State::Quarantined
+        {
+            return Err(RunError::Quarantined { device: device.clone(), cause: ward.cause() });
+        }
+        let description = slot.offered();
+        let hardware = || slot.ward.as_ref().and_then(|ward| ward.on_fault(self.cage(slot)));
         let folder = JobFolder::make(self.jobs.join(assignment.fence.to_string()))?;
         let context = Context {
             assignment,
             origin: caller.origin,
             node: &self.node,
-            device: &slot.offer.description,
+            device: &description,
+            hardware: &hardware,
             backend: slot.offer.backend.as_ref(),
             blobs: caller.blobs,
             machine: self.machine.as_ref(),
@@ -109,6 +142,29 @@ impl Runner {
 }
 
 impl Runner {
+    /// Looks after the GPUs that nobody works on: reports and canaries. Blocks for less than a second each.
+    pub fn tend(&self) {
+        for slot in self.slots.values() {
+            if let Some(ward) = &slot.ward {
+                ward.tick(self.cage(slot), self.machine.as_ref());
+            }
+        }
+    }
+
+    /// The devices as they are offered now, with their health.
+    pub fn offered(&self) -> Vec<DeviceDescription> {
+        self.slots.values().map(Slot::offered).collect()
+    }
+
+    fn cage<'a>(&'a self, slot: &'a Slot) -> Cage<'a> {
+        Cage {
+            backend: slot.offer.backend.as_ref(),
+            device: &slot.offer.description,
+            folder: &self.jobs,
+            confinement: self.node.confinement,
+        }
+    }
+
     /// Until when the attempt may wait for the machine: past it the coordinator takes the lease back.
     fn deadline(&self, assignment: &Assignment) -> Picoseconds {
         let term = assignment.compile.0.saturating_add(assignment.run.0).saturating_add(LEASE_SPARE.0);

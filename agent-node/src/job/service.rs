@@ -17,8 +17,8 @@ pub struct JobService {
 
 impl JobService {
     /// Serves jobs with `runner`.
-    pub fn new(runner: Runner, fetcher: BlobFetcher) -> Self {
-        Self { runner: Arc::new(runner), fetcher }
+    pub fn new(runner: Arc<Runner>, fetcher: BlobFetcher) -> Self {
+        Self { runner, fetcher }
     }
 }
 

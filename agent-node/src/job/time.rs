@@ -11,6 +11,7 @@
 //! written and outputs poisoned; after it some elements are copied, and without the candidate's knowledge all of some
 //! launches. They are compared when both processes are gone.
 
+use super::ahead::ahead;
 use super::bench::Bench;
 use super::blame::{Incident, Ruling, against_candidate, is_slowed, rule, slowed};
 use super::context::{Hold, elapsed};
@@ -22,8 +23,12 @@ use super::stages::{Looked, Stages};
 use super::validate::{Step, evaluate};
 use crate::backend::Failure;
 use crate::backend::pair::Company;
+use crate::measure::disturbance;
 use crate::measure::plan::{Next, PairPlan, Picks, Side};
-use fleet_config::domain::{BlobRef, CaseKind, CaseTiming, Picoseconds, SampleSeries, Seed, ValidationStage};
+use crate::probe::nvidia::Watch;
+use fleet_config::domain::{
+    BlobRef, CaseKind, CaseTiming, DeviceKind, Picoseconds, SampleSeries, Seed, ValidationStage,
+};
 use ledger::entry::predicate::VolatileFacts;
 use ledger::entry::{case_timing, encode_samples};
 use std::collections::BTreeMap;
@@ -34,6 +39,9 @@ const SUSPECTS_MAX: usize = 4;
 
 /// Launches of the baseline beside itself, where its times are in doubt.
 const CONTROL_LAUNCHES: u32 = 20;
+
+/// Threads that draw the inputs of the pairs to come: a pair of inputs takes some milliseconds of one core.
+const DRAWERS: usize = 4;
 
 /// What timing gave.
 #[derive(Debug, Default)]
@@ -66,8 +74,16 @@ pub(super) fn time(
         }
         (context.progress)(step.stage, &case.name);
         let shapes = shapes(&step.prepared.task, case)?;
-        let measured = measure(step, place, step.question(place, &shapes), volatile)?;
+        let watch = context.backend.watch(&context.device.id);
+        let measured = measure(step, place, step.question(place, &shapes), volatile);
+        volatile.during.extend(watch.map(Watch::end).unwrap_or_default());
+        let measured = measured?;
         volatile.after = context.backend.volatile(&context.device.id);
+        match context.device.kind {
+            DeviceKind::Gpu => volatile.after.extend(disturbance::summary(volatile)),
+            // Every other thread of the machine is a neighbour of a CPU; its own facts tell how many there were.
+            DeviceKind::Cpu => {}
+        }
         drop(held);
         record(step, &measured.series, &mut timed)?;
         sheets.push(Sheet { place, shapes, measured });
@@ -201,6 +217,28 @@ fn pairs(
     measured: &mut Measured,
     inputs: &mut Arc<Inputs>,
 ) -> Result<(), Halt> {
+    let nonce = step.context.assignment.nonce;
+    let threads = match benches.company() {
+        Company::Alone => 0,
+        Company::Shared => DRAWERS,
+    };
+    let (base, seed) = (measured.base.clone(), measured.seed);
+    let draw = |index: u32| question.fresh(&base, nonce, index, seed);
+    ahead(threads, step.prepared.policy.pairs_max, draw, |fresh| {
+        pairs_of(step, question, volatile, benches, measured, inputs, fresh)
+    })
+}
+
+/// The same; `fresh` gives the inputs of a pair.
+fn pairs_of(
+    step: Step<'_>,
+    question: Question<'_>,
+    volatile: &mut VolatileFacts,
+    benches: &mut Benches<'_>,
+    measured: &mut Measured,
+    inputs: &mut Arc<Inputs>,
+    fresh: &mut dyn FnMut(u32) -> Result<Inputs, Failure>,
+) -> Result<(), Halt> {
     let context = step.context;
     let policy = &step.prepared.policy;
     let nonce = context.assignment.nonce;
@@ -223,9 +261,7 @@ fn pairs(
                     facts.extend(benches.facts());
                     volatile.during.push(facts);
                 }
-                *inputs = Arc::new(
-                    question.fresh(&measured.base, nonce, index, measured.seed).map_err(Stop::from)?,
-                );
+                *inputs = Arc::new(fresh(index).map_err(Stop::from)?);
                 let spots = question.spots(nonce, index);
                 let slot = picks.slot(index);
                 let look = |bench: &mut Bench<'_>| {

@@ -27,8 +27,8 @@ use super::prepare::Prepared;
 use super::resolve::shapes;
 use super::stages::{Looked, Stages};
 use super::trial::{Sheet, Trial};
-use crate::backend::Evaluation;
-use fleet_config::domain::{CaseKind, Picoseconds, Stage, ValidationStage};
+use crate::backend::{Duty, Evaluation};
+use fleet_config::domain::{CaseKind, ClockOfRecord, Picoseconds, Stage, ValidationStage};
 use ledger::entry::predicate::CaseEvidence;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -66,10 +66,21 @@ impl<'a> Step<'a> {
         self.budget.check(self.context, party, self.stage, &self.prepared.task.cases[place].name)
     }
 
-    /// Waits for the machine and for the device.
+    /// Waits for the machine and for the device. A device with a clock of its own, to which launches are queued, needs
+    /// no machine for itself, so that the devices of a machine are timed at once; its device it has alone.
     pub(super) fn hold(&self, hold: Hold, waited: &mut Picoseconds) -> Result<Box<dyn Send>, Stop> {
-        let held = self.context.hold(hold, self.stage, self.budget.left(), waited)?;
-        let claimed = self.context.claim(self.stage, self.budget.left(), waited)?;
+        let (machine, duty) = match (hold, self.prepared.policy.clock) {
+            (Hold::Shared, _) => (Hold::Shared, Duty::Validating),
+            (Hold::Alone, ClockOfRecord::DeviceEventsCold) => (Hold::Shared, Duty::Timing),
+            (
+                Hold::Alone,
+                ClockOfRecord::SupervisorMonotonic
+                | ClockOfRecord::DeviceEvents
+                | ClockOfRecord::DeviceEventsHot,
+            ) => (Hold::Alone, Duty::Timing),
+        };
+        let held = self.context.hold(machine, self.stage, self.budget.left(), waited)?;
+        let claimed = self.context.claim(duty, self.stage, self.budget.left(), waited)?;
         // Let go in this order, the reverse of taking.
         Ok(Box::new((claimed, held)))
     }

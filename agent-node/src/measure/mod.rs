@@ -1,4 +1,6 @@
-//! Measuring: which launch comes next ([`plan`]) and what time it is ([`clock`]).
+//! Measuring: which launch comes next ([`plan`]), what time it is ([`clock`]), and what may have moved the times
+//! ([`disturbance`]).
 
 pub mod clock;
+pub mod disturbance;
 pub mod plan;

@@ -49,6 +49,7 @@ impl Place {
             harness: harness().unwrap(),
             cache: root.join("cache"),
             cache_bytes: 1 << 30,
+            standby: 0,
             folder: root.join("ask"),
         };
         let offer = cpu_offers(&wish).unwrap().remove(0);
@@ -148,6 +149,7 @@ fn run_checked(
         node: &node,
         device: &place.offer.description,
         backend: place.offer.backend.as_ref(),
+        hardware: &|| None,
         blobs: &shelf,
         machine: &MachineLock::at(locks),
         clock: &SystemClock,

@@ -4,7 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test's helper fails the test by panicking")]
 
 use agent_node::backend::conformance::{Bed, Verdict, check};
-use agent_node::backend::cuda::CudaBackend;
+use agent_node::backend::cuda::{CudaBackend, STANDBY};
 use agent_node::backend::{
     Artefact, Backend, CompileRequest, EntryPoint, Failure, Interrupt, Portability, Sources, WorkerOptions,
 };
@@ -40,7 +40,7 @@ fn bench() -> Bench {
         }
     };
     let folder = tempfile::tempdir().unwrap();
-    let backend = CudaBackend::discover(&folder.path().join("cache"), confinement);
+    let backend = CudaBackend::discover(&folder.path().join("cache"), confinement, STANDBY);
     Bench { backend, confinement, folder }
 }
 

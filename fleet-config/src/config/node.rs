@@ -87,6 +87,8 @@ pub struct NodeLimits {
     pub outbox_entries: u32,
     /// Compilers that run at once. Default: 2.
     pub compilers: u32,
+    /// Workers that stand by for each GPU, so that no attempt waits for a driver to start; 0 is none. Default: 8.
+    pub standby_workers: u32,
 }
 
 impl Default for NodeSettings {
@@ -119,6 +121,7 @@ impl Default for NodeLimits {
             artefact_cache_bytes: 1 << 30,
             outbox_entries: 10_000,
             compilers: 2,
+            standby_workers: 8,
         }
     }
 }

@@ -30,6 +30,13 @@ pub struct DeviceDescription {
     pub attributes: BTreeMap<String, i64>,
 }
 
+impl DeviceDescription {
+    /// Whether its node offers it for work: a quarantined device is shown and gets none.
+    pub fn takes_work(&self) -> bool {
+        self.configuration.get(field::HEALTH) != Some(&Fact::Text("quarantined".to_owned()))
+    }
+}
+
 /// Predicates over fingerprint fields, written `cpu:x86-64-v3` or
 /// `architecture=nvidia:sm_90a&device.model=NVIDIA H200`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

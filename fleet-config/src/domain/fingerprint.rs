@@ -50,6 +50,42 @@ pub mod field {
     pub const EVENT_FLOOR: &str = "clock.event_floor_ps";
     /// Bytes that are overwritten before each timed launch; 0: the L2 stays as it is.
     pub const L2_FLUSH: &str = "cache.l2_flush_bytes";
+    /// The device of the worker's context, as the driver names it.
+    pub const WORKER_DEVICE: &str = "worker.device_uuid";
+    // Where the time of a device's workers went, since the node started (`docs/FINGERPRINT.md`).
+    pub const WORKER_OPENED: &str = "worker.opened";
+    pub const WORKER_ADOPTED: &str = "worker.adopted";
+    pub const WORKER_OPEN: &str = "worker.open_us";
+    pub const WORKER_PREPARE: &str = "worker.prepare_us";
+    pub const WORKER_COPY: &str = "worker.copy_us";
+    pub const WORKER_LAUNCHES: &str = "worker.launches";
+    pub const WORKER_LAUNCH: &str = "worker.launch_us";
+    pub const WORKER_END: &str = "worker.end_us";
+    pub const LEASE_HELD: &str = "lease.held_us";
+    /// Processes of others on the device: number of the process and bytes of the device's memory.
+    pub const CO_TENANT_LIST: &str = "co_tenants.processes";
+    pub const ECC_UNCORRECTED: &str = "ecc.volatile_uncorrected";
+    pub const ENERGY: &str = "energy.total_mj";
+    // What the samples of a timing say together; beside the facts after it.
+    /// Whether something beside baseline and candidate may have moved the times.
+    pub const DISTURBED: &str = "measurement.disturbed";
+    /// What it was.
+    pub const DISTURBANCES: &str = "measurement.disturbances";
+    pub const SAMPLES: &str = "sampled.count";
+    pub const SAMPLED_CLOCK_MIN: &str = "sampled.clock_mhz_min";
+    pub const SAMPLED_CLOCK_MAX: &str = "sampled.clock_mhz_max";
+    pub const SAMPLED_TEMPERATURE_MAX: &str = "sampled.temperature_millicelsius_max";
+    pub const SAMPLED_POWER_MAX: &str = "sampled.power_mw_max";
+    /// What reading the samples took, all together.
+    pub const SAMPLING_COST: &str = "sampled.cost_us";
+    // Health of a device, in what a node offers.
+    /// `unproven`, `healthy`, `suspect` or `quarantined`.
+    pub const HEALTH: &str = "health.state";
+    pub const HEALTH_CAUSE: &str = "health.cause";
+    /// Time of the canary's kernel.
+    pub const CANARY: &str = "health.canary_ps";
+    /// How much slower the canary is than the first of this node's run.
+    pub const DRIFT: &str = "health.drift_ppm";
 }
 
 /// Fields that must be equal for two *times* to be compared (with policy and `measure_version`). Commit and

@@ -48,8 +48,8 @@ enum Persisting {
 }
 
 impl Conditions {
-    /// Of a context that was just made.
-    pub(super) fn establish(device: &Device, cache: CacheOrder) -> Outcome<Self> {
+    /// Of a context that was just made; the L2 is left alone until [`Conditions::settle`].
+    pub(super) fn establish(device: &Device) -> Outcome<Self> {
         let aside = CUlimit::CU_LIMIT_PERSISTING_L2_CACHE_SIZE;
         let persisting = match supported(call("cuCtxSetLimit", result::ctx::set_limit(aside, 0)))? {
             Some(()) => match supported(reset_persisting())? {
@@ -64,8 +64,15 @@ impl Conditions {
                 limits.push((limit, value));
             }
         }
+        // The first use of events costs more than any other; it is no floor of what follows.
         let floor = floor(device)?;
-        let scratch = match cache {
+        Ok(Self { limits, scratch: None, persisting, floor })
+    }
+
+    /// Right before the first launch: the floor of this moment, and the L2 as it is to be.
+    pub(super) fn settle(&mut self, device: &Device, cache: CacheOrder) -> Outcome<()> {
+        self.floor = floor(device)?;
+        self.scratch = match cache {
             CacheOrder::AsLeft => None,
             CacheOrder::Flushed => {
                 let l2 = if device.l2_bytes == 0 { L2_UNKNOWN } else { device.l2_bytes };
@@ -73,7 +80,7 @@ impl Conditions {
                 Some((device.allocate(bytes)?, bytes))
             }
         };
-        Ok(Self { limits, scratch, persisting, floor })
+        Ok(())
     }
 
     /// Picoseconds between two events with nothing between them.

@@ -3,10 +3,12 @@
 //! Every entry asks first whether the driver's library is there: the bindings panic where it is not. A function that
 //! an old driver lacks still panics; the child's main catches that and says so.
 
+use super::attributes;
 use super::limits::DeviceLimits;
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUfunction_attribute as FunctionAttribute};
 use cudarc::driver::{DriverError, result};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::ffi::{CString, c_void};
 
 /// What the staging of a gather is overwritten with.
@@ -51,6 +53,8 @@ pub(super) struct Described {
     pub capability: (i32, i32),
     pub l2_bytes: u64,
     pub limits: DeviceLimits,
+    /// Rows of [`attributes::ROWS`] that the driver knows.
+    pub attributes: BTreeMap<String, i64>,
 }
 
 /// The driver's CUDA version (13000 for 13.0) and all of its devices.
@@ -110,6 +114,10 @@ fn describe(device: sys::CUdevice) -> Outcome<Described> {
         ),
         l2_bytes: count(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?,
         limits,
+        attributes: attributes::ROWS
+            .iter()
+            .filter_map(|row| Some((row.name.to_owned(), i64::from(attribute(row.attribute).ok()?))))
+            .collect(),
     })
 }
 
@@ -138,18 +146,37 @@ pub(super) struct Device {
     events: [sys::CUevent; 2],
 }
 
-impl Device {
-    /// Takes the device named `wanted` by its UUID.
-    pub(super) fn open(wanted: &str) -> Outcome<Self> {
+/// A device of an initialised driver, before there is a context.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Found(sys::CUdevice);
+
+impl Found {
+    /// The device named `wanted` by its UUID.
+    pub(super) fn find(wanted: &str) -> Outcome<Self> {
         start()?;
         let count = call("cuDeviceGetCount", result::device::get_count())?;
         for ordinal in 0..count {
             let device = call("cuDeviceGet", result::device::get(ordinal))?;
             if uuid(device)? == wanted {
-                return Self::with_context(device);
+                return Ok(Self(device));
             }
         }
         Err(CallError::own("find the device", format!("none of {count} devices is {wanted}")))
+    }
+
+    /// Makes the context of this process on it.
+    pub(super) fn enter(self) -> Outcome<Device> {
+        Device::with_context(self.0)
+    }
+}
+
+impl Device {
+    /// The UUID of the device that the current context is on, asked of the driver.
+    pub(super) fn uuid(&self) -> Outcome<String> {
+        let mut device = 0;
+        // SAFETY: the pointer is to a live integer, and a context is current.
+        call("cuCtxGetDevice", unsafe { sys::cuCtxGetDevice(&raw mut device) }.result())?;
+        uuid(device)
     }
 
     fn with_context(device: sys::CUdevice) -> Outcome<Self> {

@@ -10,6 +10,7 @@
 //! compiles. The node itself never loads the driver or NVRTC.
 
 mod architecture;
+mod attributes;
 mod compile;
 mod compiler_child;
 mod compiler_run;
@@ -17,6 +18,7 @@ mod conditions;
 mod cubin;
 mod diagnostics;
 mod driver;
+mod effort;
 mod failure;
 mod fence;
 mod gather;
@@ -26,10 +28,12 @@ mod limits;
 mod meaning;
 mod nvrtc;
 mod offline;
+mod pool;
 mod probe;
 mod process;
 mod protocol;
 mod selfcheck;
+mod standby;
 mod supervisor;
 mod toolkit;
 mod worker;
@@ -37,24 +41,32 @@ mod worker;
 pub use compile::CompilerError;
 pub use compiler_child::nvrtc_compile_main;
 pub use offline::{OfflineArguments, OfflineError, Row, compile_offline};
+pub use pool::Target;
 pub use probe::probe_cuda_main;
-pub use selfcheck::{SelfCheck, self_check};
+pub use selfcheck::{Beside, SelfCheck, self_check};
 pub use toolkit::VARIABLE as NVRTC_VARIABLE;
 pub use worker::worker_main;
 
 use super::pair::{PairParty, PairRequest, Setting, Side, SideFailure};
-use super::{Artefact, Backend, CompileRequest, Failure, Worker, WorkerOptions};
-use crate::device_lock::DeviceLock;
-use crate::probe::nvidia;
+use super::{Artefact, Backend, CompileRequest, Duty, Failure, Worker, WorkerOptions};
+use crate::clock;
+use crate::device_lock::{DeviceGuard, DeviceLock};
+use crate::health::Event;
+use crate::probe::nvidia::{self, Reports, SAMPLE_EVERY, Watch};
 use crate::sandbox::Confinement;
 use compile::{Compiler, Description, read_bounded};
+use effort::{Effort, Spent};
 use failure::infrastructure;
 use fleet_config::domain::{BlobRef, DeviceDescription, DeviceId, DeviceKind, Fact, Facts, Stage, field};
 use limits::DeviceLimits;
-use process::Living;
+use pool::{InUse, Pool, Use};
+use process::Source;
 use protocol::Seat;
+use standby::{Living, Starter};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 use supervisor::{CudaWorker, Home, Opening, open_pair};
 
 /// The CUDA devices of a node, and its NVRTC.
@@ -67,21 +79,46 @@ pub struct CudaBackend {
     cache: PathBuf,
     confinement: Confinement,
     absence: Option<String>,
-    living: Living,
     lock: DeviceLock,
+    reports: Reports,
 }
 
 #[derive(Debug)]
 struct Device {
     description: DeviceDescription,
     limits: DeviceLimits,
+    source: Source,
+    seen: Mutex<Seen>,
 }
+
+/// What was told of a device already.
+#[derive(Debug, Default)]
+struct Seen {
+    memory_errors: Option<u64>,
+    is_slow: bool,
+}
+
+/// Workers that stand by for each device, unless the operator says otherwise: an attempt of three cases uses nine.
+pub const STANDBY: usize = 8;
+/// Memory of the device for each context that stands by: a context takes about half a gigabyte of a large device.
+const MEMORY_EACH: u64 = 16 << 30;
+/// Threads that make stand-bys for one device: starting a driver is work of one core for a fifth of a second.
+const KEEPERS_MAX: usize = 4;
 
 impl CudaBackend {
     /// Looks for devices. Artefacts are kept in `cache`, an absolute path. Never fails: what is not there
-    /// is told by [`CudaBackend::absence`] and [`CudaBackend::compiler`]. Blocks for up to some seconds.
-    pub fn discover(cache: &Path, confinement: Confinement) -> Self {
+    /// is told by [`CudaBackend::absence`] and [`CudaBackend::compiler`]. Blocks for up to some seconds. `standby` workers
+    /// are kept ready for each device; with 0 every worker is started when it is needed.
+    pub fn discover(cache: &Path, confinement: Confinement, standby: usize) -> Self {
         let cache = cache.join("cuda");
+        let workers = cache.join("workers");
+        // What a node that was killed left behind; no other process uses this cache.
+        let _ = std::fs::remove_dir_all(&workers);
+        let describe = |device: &driver::Described, version| {
+            let living = Living::default();
+            let starter = Starter::new(&device.uuid, confinement, workers.clone(), living);
+            describe(device, version, Arc::new(starter), standby)
+        };
         let (devices, cuda_version, absence) = match probe::find(&cache, confinement) {
             Ok(found) => {
                 let version = found.cuda_version;
@@ -92,14 +129,15 @@ impl CudaBackend {
             }
             Err(reason) => (Vec::new(), None, Some(reason)),
         };
+        let uuids = devices.iter().map(|device| device.description.id.0.clone()).collect();
         Self {
+            reports: Reports::listen(uuids),
             devices,
             compiler: OnceLock::new(),
             newest_major: cuda_version.map(|version| version / 1000),
             cache,
             confinement,
             absence,
-            living: Living::default(),
             lock: DeviceLock::of_this_machine(),
         }
     }
@@ -112,6 +150,12 @@ impl CudaBackend {
     /// Where the compiler lies, or why there is none.
     pub fn compiler(&self) -> Result<&Path, &CompilerError> {
         self.nvrtc().map(Compiler::path)
+    }
+
+    /// Waits until as many workers stand by on `device` as are wanted, at most `limit`; how many have a context then.
+    pub fn stand_by(&self, device: &DeviceId, limit: Duration) -> usize {
+        let Ok(found) = self.device(device) else { return 0 };
+        found.source.pool.fill(limit)
     }
 
     fn nvrtc(&self) -> Result<&Compiler, &CompilerError> {
@@ -130,12 +174,18 @@ impl CudaBackend {
     }
 
     fn home<'a>(&'a self, device: &'a Device) -> Home<'a> {
-        Home { uuid: &device.description.id.0, limits: &device.limits, living: &self.living }
+        Home { limits: &device.limits, source: &device.source }
     }
 }
 
-fn describe(device: &driver::Described, cuda_version: i32) -> Option<Device> {
-    let driver::Described { uuid, name, memory, capability: (major, minor), l2_bytes, limits } = device;
+fn describe(
+    device: &driver::Described,
+    cuda_version: i32,
+    starter: Arc<Starter>,
+    standby: usize,
+) -> Option<Device> {
+    let driver::Described { uuid, name, memory, capability: (major, minor), l2_bytes, limits, attributes } =
+        device;
     let architecture = architecture::of_capability(*major, *minor)?;
     let mut identity = Facts::from([
         (field::DEVICE_MODEL.to_owned(), Fact::Text(name.clone())),
@@ -148,6 +198,12 @@ fn describe(device: &driver::Described, cuda_version: i32) -> Option<Device> {
     for name in [field::CORES_PHYSICAL, field::CORES_LOGICAL] {
         identity.insert(name.to_owned(), Fact::Unknown("a GPU has no CPU cores".to_owned()));
     }
+    for row in &attributes::ROWS {
+        let known = attributes.get(row.name).and_then(|value| u64::try_from(*value).ok());
+        let fact = known.map_or_else(|| Fact::Unknown("the driver does not tell".to_owned()), Fact::Count);
+        identity.insert(row.name.to_owned(), fact);
+    }
+    identity.extend(nvidia::identity(uuid));
     let configuration = nvidia::configuration(uuid, cuda_version);
     let description = DeviceDescription {
         id: DeviceId(uuid.clone()),
@@ -158,7 +214,27 @@ fn describe(device: &driver::Described, cuda_version: i32) -> Option<Device> {
         configuration,
         attributes: limits.attributes(),
     };
-    Some(Device { description, limits: limits.clone() })
+    let contexts = usize::try_from(memory / MEMORY_EACH).unwrap_or(usize::MAX).max(1);
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let target = Target { workers: standby, contexts };
+    let pool = Pool::new(Arc::clone(&starter), target, (cores / 4).clamp(1, KEEPERS_MAX));
+    let source = Source { starter, pool: Arc::new(pool), memory: *memory, effort: Effort::default() };
+    Some(Device { description, limits: limits.clone(), source, seen: Mutex::default() })
+}
+
+/// A device that this node has, and what it is used for.
+struct Claimed {
+    from: Duration,
+    effort: Effort,
+    // In this order, the reverse of taking: another node gets the device when nothing stirs on it.
+    _use: InUse<Arc<Starter>>,
+    _lock: DeviceGuard,
+}
+
+impl Drop for Claimed {
+    fn drop(&mut self) {
+        self.effort.add(Spent::Held, self.from);
+    }
 }
 
 /// What `party` is, read back and checked: what is launched is what the checked file says.
@@ -235,15 +311,53 @@ impl Backend for CudaBackend {
         Ok([Box::new(baseline), Box::new(candidate)])
     }
 
-    fn claim(&self, device: &DeviceId, give_up: &dyn Fn() -> bool) -> Result<Box<dyn Send>, Failure> {
-        match self.lock.claim(&device.0, give_up) {
-            Ok(guard) => Ok(Box::new(guard)),
-            Err(error) => Err(infrastructure(Stage::Prepare, "have the GPU for this node", &error)),
-        }
+    fn claim(
+        &self,
+        device: &DeviceId,
+        duty: Duty,
+        give_up: &dyn Fn() -> bool,
+    ) -> Result<Box<dyn Send>, Failure> {
+        let Source { pool, effort, .. } = &self.device(device)?.source;
+        let failed = |error: &dyn std::fmt::Display| {
+            infrastructure(Stage::Prepare, "have the GPU for this node", error)
+        };
+        let lock = self.lock.claim(&device.0, give_up).map_err(|error| failed(&error))?;
+        let from = clock::monotonic();
+        let use_ = match duty {
+            Duty::Validating => Use::Validating,
+            Duty::Timing => Use::Timing,
+        };
+        let in_use = pool.begin(use_, give_up).ok_or_else(|| failed(&"workers are still ending on it"))?;
+        Ok(Box::new(Claimed { from, effort: effort.clone(), _use: in_use, _lock: lock }))
     }
 
     fn volatile(&self, device: &DeviceId) -> Facts {
-        nvidia::volatile(&device.0, self.living.count())
+        let Ok(found) = self.device(device) else { return nvidia::volatile(&device.0, &BTreeSet::new()) };
+        let Source { starter, effort, .. } = &found.source;
+        let mut facts = nvidia::volatile(&device.0, &starter.living.ids());
+        facts.extend(effort.facts());
+        facts
+    }
+
+    fn reports(&self, device: &DeviceId, lag: Duration) -> Vec<Event> {
+        let Ok(found) = self.device(device) else { return Vec::new() };
+        let mut events: Vec<Event> = self.reports.take(&device.0, lag).into_iter().map(Event::Xid).collect();
+        let (errors, slowed) = nvidia::condition(&device.0);
+        let mut seen = found.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(errors) = errors {
+            // Errors from before this node was started are history.
+            let before = seen.memory_errors.replace(errors).unwrap_or(errors);
+            events.extend((errors > before).then(|| Event::MemoryErrors(errors - before)));
+        }
+        let was_slow = std::mem::replace(&mut seen.is_slow, !slowed.is_empty());
+        events.extend(slowed.into_iter().filter(|_| !was_slow).map(Event::Slowed));
+        events
+    }
+
+    fn watch(&self, device: &DeviceId) -> Option<Watch> {
+        let living = self.device(device).ok()?.source.starter.living.clone();
+        let uuid = device.0.clone();
+        Some(Watch::start(SAMPLE_EVERY, move || nvidia::sample(&uuid, &living.ids())))
     }
 }
 

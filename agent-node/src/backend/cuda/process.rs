@@ -1,45 +1,31 @@
 //! A worker's process as its supervisor holds it: orders, answers, deadlines, interrupts, and its end.
 
+use super::effort::{Effort, Spent};
 use super::failure::{self, infrastructure, logged};
 use super::meaning::explain;
-use super::probe;
+use super::pool::{Pool, Taken};
 use super::protocol::{Answer, CacheOrder, INTERRUPTED, Order, UntilEnd, receive, send};
-use super::worker::SOCKET;
+use super::standby::{OPEN_LIMIT, Remains, Standby, Starter};
 use crate::backend::{Failure, Interrupt, WorkerOptions};
 use crate::clock;
-use crate::sandbox::{self, Child, Profile, Request};
+use crate::sandbox::{Child, Exit, WaitError};
 use fleet_config::domain::{Fact, Facts, Milliseconds, Stage, field};
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Initialising the driver, making a context, loading a module; a machine without persistence takes seconds.
-pub(super) const OPEN_LIMIT: Duration = Duration::from_secs(60);
-const OUTPUT_MAX: usize = 256 << 10;
+/// Buffers of more than this part of the device wait for workers that are ending.
+const LARGE: u64 = 8;
 
-/// How many workers of this process hold a context: they are no strangers on the device.
-#[derive(Debug, Default, Clone)]
-pub(super) struct Living(Arc<AtomicU64>);
-
-impl Living {
-    /// How many there are now.
-    pub(super) fn count(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-    fn enter(&self) -> Presence {
-        self.0.fetch_add(1, Ordering::Relaxed);
-        Presence(self.clone())
-    }
-}
-
-struct Presence(Living);
-
-impl Drop for Presence {
-    fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::Relaxed);
-    }
+/// Where workers of one device come from, and where their time is counted.
+#[derive(Debug, Clone)]
+pub(super) struct Source {
+    pub starter: Arc<Starter>,
+    pub pool: Arc<Pool<Arc<Starter>>>,
+    /// Of the device, in bytes.
+    pub memory: u64,
+    pub effort: Effort,
 }
 
 /// What an order is about, for the failure that may come of it.
@@ -54,51 +40,74 @@ pub(super) struct About<'a> {
 pub(super) struct Process {
     socket: UnixStream,
     child: Option<Child>,
+    remains: Option<Remains>,
     interrupt: Interrupt,
     facts: Facts,
-    _presence: Presence,
+    source: Source,
 }
 
 impl Process {
-    /// Starts it, confined, and has it take the device.
+    /// One that stands by, or a new one, confined; it has taken the device when this returns. One that stood by and has
+    /// died since is nobody's loss: the next is tried, and at last a new one.
     pub(super) fn start(
-        uuid: &str,
+        source: &Source,
         options: &WorkerOptions,
         cache: CacheOrder,
-        living: &Living,
     ) -> Result<Self, Failure> {
-        let failed = |what: &str, error: &dyn std::fmt::Display| infrastructure(Stage::Prepare, what, error);
-        let (ours, theirs) = UnixStream::pair().map_err(|error| failed("make a socket", &error))?;
-        let request = Request {
-            program: sandbox::own_binary(),
-            arguments: vec!["worker-cuda".into()],
-            environment: probe::environment(Some(uuid)),
-            folder: options.folder.clone(),
-            readable: probe::readable(),
-            executable: Vec::new(),
-            devices: probe::device_nodes(),
-            passed: vec![(theirs.into(), SOCKET)],
-            profile: Profile::CudaWorker,
-            limits: probe::limits(OUTPUT_MAX),
-        };
-        let child = sandbox::spawn(request, options.confinement)
-            .map_err(|error| failed("start the worker", &error))?;
+        let from = clock::monotonic();
+        let suits = options.confinement == source.starter.confinement;
+        while suits && let Some(taken) = source.pool.take() {
+            let (Taken::Entered(standby) | Taken::Started(standby)) = taken;
+            match Self::own(source, standby, options, cache) {
+                Ok(process) => {
+                    source.effort.adopted();
+                    source.effort.add(Spent::Open, from);
+                    return Ok(process);
+                }
+                Err(failure) if options.interrupt.asked() => return Err(failure),
+                Err(failure) => {
+                    let cause = failure.outcome.cause.map(|cause| cause.message).unwrap_or_default();
+                    tracing::warn!(cause, "a worker that stood by cannot be used");
+                }
+            }
+        }
+        let spawned = source.starter.spawn();
+        let standby = spawned.map_err(|error| infrastructure(Stage::Prepare, "start the worker", &error))?;
+        let process = Self::own(source, standby, options, cache)?;
+        source.effort.add(Spent::Open, from);
+        Ok(process)
+    }
+
+    fn own(
+        source: &Source,
+        mut standby: Standby,
+        options: &WorkerOptions,
+        cache: CacheOrder,
+    ) -> Result<Self, Failure> {
+        standby.note_context(&source.starter.living);
+        let (socket, child, remains) = standby.into_parts();
         let mut process = Self {
-            socket: ours,
+            socket,
             child: Some(child),
+            remains: Some(remains),
             interrupt: options.interrupt.clone(),
             facts: Facts::new(),
-            _presence: living.enter(),
+            source: source.clone(),
         };
         let about = About { case: None, launch_limit: options.launch_limit };
-        let order = Order::Open { device: uuid.to_owned(), cache };
+        let order = Order::Open { device: source.starter.uuid.clone(), cache };
         let (answer, _) = process.ask(about, &order, &[], 0, OPEN_LIMIT)?;
-        let Answer::Opened { floor_picoseconds, flush_bytes } = answer else {
+        let Answer::Opened { device, floor_picoseconds, flush_bytes } = &answer else {
             return Err(process.unexpected(&answer));
         };
+        // The worker asked the driver whose context it has.
+        if *device != source.starter.uuid {
+            return Err(process.unexpected(&answer));
+        }
         process.facts = Facts::from([
-            (field::EVENT_FLOOR.to_owned(), Fact::Count(floor_picoseconds)),
-            (field::L2_FLUSH.to_owned(), Fact::Count(flush_bytes)),
+            (field::WORKER_DEVICE.to_owned(), Fact::Text(device.clone())),
+            (field::EVENT_FLOOR.to_owned(), Fact::Count(*floor_picoseconds)),
+            (field::L2_FLUSH.to_owned(), Fact::Count(*flush_bytes)),
         ]);
         Ok(process)
     }
@@ -106,6 +115,13 @@ impl Process {
     /// What the worker found when it took the device.
     pub(super) fn facts(&self) -> Facts {
         self.facts.clone()
+    }
+
+    /// Before `bytes` are allocated: where they are a good part of the device, what ended workers held must be free.
+    pub(super) fn make_room(&self, bytes: u64) {
+        if bytes > self.source.memory / LARGE {
+            self.source.pool.settle();
+        }
     }
 
     /// Sends an order and waits for its answer with at most `raw_max` raw bytes. After a failure the process is gone.
@@ -123,7 +139,11 @@ impl Process {
         let end = clock::monotonic().saturating_add(limit);
         let mut line =
             UntilEnd { socket: &self.socket, end, now: clock::monotonic, interrupt: &self.interrupt };
+        let from = clock::monotonic();
         let answer = send(&mut line, order, raw).and_then(|()| receive::<Answer>(&mut line, raw_max));
+        if let Some(on) = spent_on(order) {
+            self.source.effort.add(on, from);
+        }
         match answer {
             Ok((Answer::Failed(trouble), _)) => {
                 Err(self.end(explain(&trouble, about.case.unwrap_or_default(), about.launch_limit)))
@@ -158,7 +178,9 @@ impl Process {
                 Order::Launch { seat: _ } => {
                     failure::timeout(about.launch_limit, about.case.unwrap_or_default())
                 }
-                Order::Open { .. }
+                Order::Start { .. }
+                | Order::Enter
+                | Order::Open { .. }
                 | Order::Load { .. }
                 | Order::Prepare { .. }
                 | Order::Write { .. }
@@ -171,7 +193,7 @@ impl Process {
             };
             return self.end(failure);
         }
-        let exit = self.child.take().map(Child::kill);
+        let exit = self.reap();
         let message = match &exit {
             Some(Ok(exit)) => format!("the worker ended ({:?}) before it answered: {error}", exit.how),
             Some(Err(wait)) => format!("the worker cannot be waited for: {wait}"),
@@ -181,9 +203,18 @@ impl Process {
         logged(failure::worker_lost(stage, message), &output)
     }
 
+    /// Kills the worker and waits until it is gone.
+    fn reap(&mut self) -> Option<Result<Exit, WaitError>> {
+        let from = clock::monotonic();
+        let exit = self.child.take()?.kill();
+        self.remains = None;
+        self.source.effort.add(Spent::End, from);
+        Some(exit)
+    }
+
     /// Ends the worker; what it wrote becomes the failure's log.
     fn end(&mut self, failure: Failure) -> Failure {
-        let exit = self.child.take().map(Child::kill);
+        let exit = self.reap();
         let output = exit.and_then(Result::ok).map(|exit| exit.output.bytes).unwrap_or_default();
         logged(failure, &output)
     }
@@ -194,10 +225,41 @@ impl Process {
         self.end(infrastructure(Stage::Validate, "understand the worker", &told))
     }
 
-    /// Ends the worker; its end changes nothing any more.
+    /// Ends the worker; its end changes nothing any more. The candidate is device code, which ends with the launch: what
+    /// was read of it is out of its reach, so that the process may go beside what comes next. Nothing is timed and the
+    /// device is not given on before it is gone.
     pub(super) fn kill(&mut self) {
-        if let Some(child) = self.child.take() {
+        let (Some(child), remains, effort) =
+            (self.child.take(), self.remains.take(), self.source.effort.clone())
+        else {
+            return;
+        };
+        self.source.pool.end_beside(move || {
+            let from = clock::monotonic();
             let _ = child.kill();
-        }
+            drop(remains);
+            effort.add(Spent::End, from);
+        });
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // Whoever drops a worker in the middle, as on an error of the other side, wants it gone.
+        let _gone = self.reap();
+    }
+}
+
+/// What the time of an order is counted as; opening is counted as a whole.
+fn spent_on(order: &Order) -> Option<Spent> {
+    match order {
+        Order::Start { .. } | Order::Enter | Order::Open { .. } => None,
+        Order::Load { .. } | Order::Prepare { .. } => Some(Spent::Prepare),
+        Order::Write { .. }
+        | Order::Fill { .. }
+        | Order::Read { .. }
+        | Order::Gather { .. }
+        | Order::CheckFences { .. } => Some(Spent::Copy),
+        Order::Launch { .. } => Some(Spent::Launch),
     }
 }

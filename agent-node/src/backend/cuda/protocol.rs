@@ -57,7 +57,13 @@ impl From<Cache> for CacheOrder {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum Order {
-    /// Takes the device; raw: nothing.
+    /// Initialises the driver and finds the device; raw: nothing.
+    Start {
+        device: String,
+    },
+    /// Makes the context on the device that was found, and confines the worker.
+    Enter,
+    /// Takes the device, with what of the two is still to be done, in the stated state.
     Open {
         device: String,
         cache: CacheOrder,
@@ -141,9 +147,10 @@ pub(super) enum ArgumentOrder {
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum Answer {
     Done,
-    /// The device is taken: time between two events with nothing between them, and bytes that are overwritten before each
+    /// The device is taken: its UUID as the driver names the device of the context, time between two events with nothing between them, and bytes that are overwritten before each
     /// launch.
     Opened {
+        device: String,
         floor_picoseconds: u64,
         flush_bytes: u64,
     },
@@ -326,6 +333,8 @@ mod tests {
         let pieces = vec![Piece { offset: 8, bytes: 4 }, Piece { offset: u64::MAX, bytes: 1 }];
         for order in [
             Order::Gather { seat: Seat::First, buffer: 2, pieces },
+            Order::Start { device: "GPU-1".to_owned() },
+            Order::Enter,
             Order::Open { device: "GPU-1".to_owned(), cache: CacheOrder::Flushed },
             Order::Launch { seat: Seat::Second },
         ] {

@@ -13,8 +13,9 @@ use super::cubin::Kernel;
 use super::failure::{self, infrastructure};
 use super::gather::Gather;
 use super::limits::{self, DeviceLimits};
-use super::process::{About, Living, OPEN_LIMIT, Process};
+use super::process::{About, Process, Source};
 use super::protocol::{Answer, ArgumentOrder, CacheOrder, Order, Seat, StepOrder};
+use super::standby::OPEN_LIMIT;
 use crate::backend::pair::Company;
 use crate::backend::{Argument, Evaluation, Failure, ResolvedStep, Worker, WorkerOptions};
 use crate::clock;
@@ -38,9 +39,8 @@ pub(super) struct Opening<'a> {
 /// Where it is held.
 #[derive(Clone, Copy)]
 pub(super) struct Home<'a> {
-    pub uuid: &'a str,
     pub limits: &'a DeviceLimits,
-    pub living: &'a Living,
+    pub source: &'a Source,
 }
 
 /// A handle to one implementation.
@@ -59,7 +59,7 @@ impl CudaWorker {
     /// Starts a process, confined, that takes the device and loads one cubin. Its launches are not timed against
     /// another's, so that the L2 may be as it is.
     pub(super) fn alone(home: Home<'_>, opening: Opening<'_>) -> Result<Self, Failure> {
-        let process = Process::start(home.uuid, opening.options, CacheOrder::AsLeft, home.living)?;
+        let process = Process::start(home.source, opening.options, CacheOrder::AsLeft)?;
         let process = Arc::new(Mutex::new(process));
         Self::seated(&process, Seat::First, Company::Alone, home, opening)
     }
@@ -135,8 +135,8 @@ pub(super) fn open_pair(
     sides: [Opening<'_>; 2],
 ) -> Result<[CudaWorker; 2], (Seat, Failure)> {
     let [first, second] = sides;
-    let process = Process::start(home.uuid, first.options, cache, home.living)
-        .map_err(|failure| (Seat::First, failure))?;
+    let process =
+        Process::start(home.source, first.options, cache).map_err(|failure| (Seat::First, failure))?;
     let process = Arc::new(Mutex::new(process));
     let sit = |seat, opening| {
         CudaWorker::seated(&process, seat, Company::Shared, home, opening).map_err(|failure| (seat, failure))
@@ -150,7 +150,8 @@ impl Worker for CudaWorker {
         self.prepared = Some(evaluation.clone());
         let seed =
             getrandom::u64().map_err(|error| infrastructure(Stage::Prepare, "draw canaries", &error))?;
-        let buffers = evaluation.buffers.iter().map(|buffer| buffer.bytes).collect();
+        let buffers: Vec<u64> = evaluation.buffers.iter().map(|buffer| buffer.bytes).collect();
+        self.process().make_room(buffers.iter().fold(0, |sum, bytes| sum.saturating_add(*bytes)));
         let steps = evaluation.steps.iter().map(step).collect();
         self.done(&Order::Prepare { seat: self.seat, buffers, steps, seed }, &[], WORK_LIMIT)
     }

@@ -6,7 +6,7 @@
 //! `docs/MEASUREMENT.md`.
 
 use super::conditions::{Conditions, drain};
-use super::driver::{CallError, Device, Memory};
+use super::driver::{CallError, Device, Found, Memory};
 use super::gather::BYTES_MAX;
 use super::implementation::Implementation;
 use super::protocol::{Answer, Order, Phase, Piece, Seat, Trouble, receive, send};
@@ -64,7 +64,7 @@ fn serve(socket: &mut UnixStream) -> io::Result<()> {
 
 fn phase(order: &Order) -> Phase {
     match order {
-        Order::Open { .. } => Phase::Open,
+        Order::Start { .. } | Order::Enter | Order::Open { .. } => Phase::Open,
         Order::Load { .. } => Phase::Load,
         Order::Prepare { .. } => Phase::Prepare,
         Order::Write { .. } | Order::Fill { .. } | Order::Read { .. } | Order::Gather { .. } => Phase::Copy,
@@ -89,6 +89,7 @@ struct Bench {
     first: Implementation,
     second: Implementation,
     staging: Option<Memory>,
+    found: Option<Found>,
     taken: Option<Taken>,
 }
 
@@ -106,15 +107,27 @@ impl Bench {
         let at = |error: CallError| (phase, error);
         let none = Vec::new();
         match order {
+            Order::Start { device } => {
+                self.found = Some(Found::find(&device).map_err(at)?);
+                Ok((Answer::Done, none))
+            }
+            Order::Enter => {
+                self.enter().map_err(at)?;
+                Ok((Answer::Done, none))
+            }
             Order::Open { device, cache } => {
-                let device = Device::open(&device).map_err(at)?;
-                let conditions = Conditions::establish(&device, cache).map_err(at)?;
+                if self.taken.is_none() {
+                    if self.found.is_none() {
+                        self.found = Some(Found::find(&device).map_err(at)?);
+                    }
+                    self.enter().map_err(at)?;
+                }
+                let missing = || CallError::own("use the device", "it was not entered");
+                let Taken { conditions, device } = self.taken.as_mut().ok_or_else(missing).map_err(at)?;
+                conditions.settle(device, cache).map_err(at)?;
                 let (floor_picoseconds, flush_bytes) = (conditions.floor(), conditions.flush_bytes());
-                self.taken = Some(Taken { conditions, device });
-                // The driver has made its threads; the candidate has not been loaded yet.
-                lock_cuda_worker()
-                    .map_err(|error| (phase, CallError::own("confine the worker", error.to_string())))?;
-                Ok((Answer::Opened { floor_picoseconds, flush_bytes }, none))
+                let device = device.uuid().map_err(at)?;
+                Ok((Answer::Opened { device, floor_picoseconds, flush_bytes }, none))
             }
             Order::Load { seat, symbols } => {
                 let (taken, implementation) = self.at(seat).map_err(at)?;
@@ -149,6 +162,17 @@ impl Bench {
                 Ok((Answer::Fence { hit: implementation.hit(&taken.device).map_err(at)? }, none))
             }
         }
+    }
+
+    /// Makes the context; nothing of a candidate is here yet.
+    fn enter(&mut self) -> Result<(), CallError> {
+        let found =
+            self.found.take().ok_or_else(|| CallError::own("make a context", "no device was found"))?;
+        let device = found.enter()?;
+        let conditions = Conditions::establish(&device)?;
+        self.taken = Some(Taken { conditions, device });
+        // The driver has made its threads; the candidate has not been loaded yet.
+        lock_cuda_worker().map_err(|error| CallError::own("confine the worker", error.to_string()))
     }
 
     /// The device and the implementation in a seat.

@@ -18,10 +18,10 @@ fn check(world: &mut World, source: &str, status: Status, blame: Blame, code: &s
     outcome
 }
 
-/// What was logged from the moment on that the machine was ours alone.
+/// What was logged from the moment on that the device was ours for timing.
 fn timing(world: &World) -> Vec<String> {
     let events = world.events();
-    let from = events.iter().position(|event| event == "hold Alone").unwrap();
+    let from = events.iter().position(|event| event == "claim CPU-0 for Timing").unwrap();
     events[from..].to_vec()
 }
 
@@ -98,13 +98,29 @@ fn facts_of_the_workers_stand_beside_those_of_the_device() {
 }
 
 #[test]
+fn a_device_with_a_queue_of_its_own_needs_no_machine_for_itself() {
+    let alone = |policy: MeasurementPolicy| {
+        let mut world = World::new();
+        world.policy = policy;
+        world.run("good").unwrap();
+        let events = world.events();
+        assert_eq!(events.iter().filter(|event| *event == "claim CPU-0 for Timing").count(), 1);
+        events.iter().filter(|event| *event == "hold Alone").count()
+    };
+    assert_eq!(alone(MeasurementPolicy::gpu_paired()), 0);
+    // Where the time of launching is in the sample, or the processor is what is timed, it does.
+    assert_eq!(alone(MeasurementPolicy::gpu_paired_hot()), 1);
+    assert_eq!(alone(MeasurementPolicy::cpu_paired()), 1);
+}
+
+#[test]
 fn the_device_is_claimed_for_validating_and_timing_and_not_for_compiling() {
     let mut world = World::new();
     world.run("good").unwrap();
     let events = world.events();
-    let claimed = events.iter().position(|event| event == "claim CPU-0").unwrap();
+    let claimed = events.iter().position(|event| event.starts_with("claim CPU-0")).unwrap();
     let compiled = events.iter().rposition(|event| event.starts_with("compile ")).unwrap();
     assert!(compiled < claimed);
     let holds = events[compiled..].iter().filter(|event| event.starts_with("hold ")).count();
-    assert_eq!(events.iter().filter(|event| *event == "claim CPU-0").count(), holds);
+    assert_eq!(events.iter().filter(|event| event.starts_with("claim CPU-0")).count(), holds);
 }

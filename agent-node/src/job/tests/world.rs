@@ -2,7 +2,7 @@
 
 use crate::backend::pair::{Company, PairRequest, Setting, Side, SideFailure};
 use crate::backend::{
-    Artefact, Backend, BufferUse, CompileRequest, Evaluation, Failure, Interrupt, Portability, Worker,
+    Artefact, Backend, BufferUse, CompileRequest, Duty, Evaluation, Failure, Interrupt, Portability, Worker,
     WorkerOptions,
 };
 use crate::job::context::{Assignment, BlobFault, BlobSource, Context, Hold, Machine, Node};
@@ -225,6 +225,7 @@ impl World {
             node: &node,
             device: &device(),
             backend: &backend,
+            hardware: &|| None,
             blobs: self,
             machine: self,
             clock: self.clock.as_ref(),
@@ -381,8 +382,8 @@ impl Backend for Device {
         };
         Ok([open(Side::Baseline)?, open(Side::Candidate)?])
     }
-    fn claim(&self, device: &DeviceId, _: &dyn Fn() -> bool) -> Result<Box<dyn Send>, Failure> {
-        self.log.lock().unwrap().push(format!("claim {device}"));
+    fn claim(&self, device: &DeviceId, duty: Duty, _: &dyn Fn() -> bool) -> Result<Box<dyn Send>, Failure> {
+        self.log.lock().unwrap().push(format!("claim {device} for {duty:?}"));
         Ok(Box::new(()))
     }
     fn volatile(&self, _: &DeviceId) -> Facts {
