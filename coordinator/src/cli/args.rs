@@ -324,6 +324,13 @@ pub(super) enum BenchCommand {
         #[arg(long, default_value_t = 50)]
         batch: u32,
     },
+    /// What recorded attempts cost, where their time went and how steady their medians are (no coordinator needed)
+    #[command(after_help = "Example:\n  muster bench attempts --from 40 --json")]
+    Attempts {
+        /// Leaf from which results are counted
+        #[arg(long, default_value_t = 0, value_name = "LEAF")]
+        from: u64,
+    },
     /// Durable appends against a raw append and sync loop on the same disk
     #[command(after_help = "Example:\n  muster bench ledger /var/tmp/bench")]
     Ledger {

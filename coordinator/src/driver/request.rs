@@ -122,6 +122,15 @@ pub struct DeviceView {
     pub model: String,
     /// Cell that runs on it, empty when idle.
     pub running: String,
+    /// `healthy`, `unproven`, `suspect` or `quarantined`; empty where the node does not say.
+    #[serde(default)]
+    pub health: String,
+    /// Why it is not healthy.
+    #[serde(default)]
+    pub health_cause: String,
+    /// How much slower its canary is than at the node's start, in parts per million; empty where none has run.
+    #[serde(default)]
+    pub drift_ppm: String,
 }
 
 /// Totals.

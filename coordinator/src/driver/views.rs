@@ -181,10 +181,11 @@ pub(super) fn unknown_submission(submission: SubmissionId) -> Refusal {
 
 fn device_view(device: &view::DeviceView) -> DeviceView {
     let offer = device.offer.as_ref();
-    let model = offer.and_then(|offer| match offer.identity.get(field::DEVICE_MODEL) {
-        Some(Fact::Text(text)) => Some(text.clone()),
-        Some(Fact::Count(_) | Fact::Flag(_) | Fact::Unknown(_)) | None => None,
-    });
+    let text = |fact: Option<&Fact>| match fact {
+        Some(Fact::Text(text)) => text.clone(),
+        Some(Fact::Count(_) | Fact::Flag(_) | Fact::Unknown(_)) | None => String::new(),
+    };
+    let told = |name: &str| text(offer.and_then(|offer| offer.configuration.get(name)));
     let kind = offer.map_or("", |offer| match offer.kind {
         DeviceKind::Cpu => "cpu",
         DeviceKind::Gpu => "gpu",
@@ -193,7 +194,10 @@ fn device_view(device: &view::DeviceView) -> DeviceView {
         id: device.id.to_string(),
         kind: kind.to_owned(),
         architecture: offer.map_or_else(String::new, |offer| offer.architecture.to_string()),
-        model: model.unwrap_or_default(),
+        model: text(offer.and_then(|offer| offer.identity.get(field::DEVICE_MODEL))),
+        health: told(field::HEALTH),
+        health_cause: told(field::HEALTH_CAUSE),
+        drift_ppm: told(field::DRIFT),
         running: device.running.map_or_else(String::new, |(cell, _)| cell.to_string()),
     }
 }

@@ -4,9 +4,12 @@ use crate::cli::args::NodeCommand;
 use crate::cli::client::{Client, segment};
 use crate::cli::output::{short, table};
 use crate::cli::{Context, Ending};
-use crate::driver::request::NodeView;
+use crate::driver::request::{DeviceView, NodeView};
 use crate::http::body::{CountView, DrainBody, InviteBody, TextView};
 use fleet_config::refusal::Refusal;
+
+/// Characters of a cause that fit a table.
+const CAUSE_MAX: usize = 80;
 
 /// Runs the subcommand.
 pub(crate) async fn run(context: &Context, command: NodeCommand) -> Result<Ending, Refusal> {
@@ -43,6 +46,8 @@ fn list(nodes: &[NodeView]) -> String {
                 device.kind.clone(),
                 device.architecture.clone(),
                 device.model.clone(),
+                health(device),
+                drift(&device.drift_ppm),
                 running.to_owned(),
             ]);
         }
@@ -54,5 +59,51 @@ fn list(nodes: &[NodeView]) -> String {
     if rows.is_empty() {
         return "no node has joined; make an invite with `muster node invite`".to_owned();
     }
-    table(&["NODE", "NAME", "STATE", "KIND", "ARCHITECTURE", "MODEL", "RUNNING"], &rows)
+    table(&["NODE", "NAME", "STATE", "KIND", "ARCHITECTURE", "MODEL", "HEALTH", "DRIFT", "RUNNING"], &rows)
+}
+
+/// How the device stands, with the cause of what is not well.
+fn health(device: &DeviceView) -> String {
+    let cause = match device.health_cause.as_str() {
+        "" | "none" => String::new(),
+        // The node says it; it is shown as words only.
+        cause => {
+            format!(": {}", cause.chars().filter(|c| !c.is_control()).take(CAUSE_MAX).collect::<String>())
+        }
+    };
+    if device.health.is_empty() { "-".to_owned() } else { format!("{}{cause}", device.health) }
+}
+
+/// Parts per million as a share of a hundred, with its sign.
+fn drift(ppm: &str) -> String {
+    ppm.parse::<i64>().map_or_else(|_| "-".to_owned(), |ppm| format!("{:+.2} %", ppm as f64 / 1e4))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn device(health: &str, cause: &str, drift: &str) -> DeviceView {
+        DeviceView {
+            id: "GPU-1".to_owned(),
+            kind: "gpu".to_owned(),
+            architecture: "nvidia:sm_90a".to_owned(),
+            model: "H".to_owned(),
+            running: String::new(),
+            health: health.to_owned(),
+            health_cause: cause.to_owned(),
+            drift_ppm: drift.to_owned(),
+        }
+    }
+
+    #[test]
+    fn health_and_drift_are_shown_and_nothing_is_made_up_where_a_node_says_nothing() {
+        assert_eq!(health(&device("healthy", "none", "")), "healthy");
+        assert_eq!(health(&device("suspect", "Xid 94: a\u{1b}[31m", "")), "suspect: Xid 94: a[31m");
+        assert_eq!(health(&device("", "", "")), "-");
+        assert_eq!(
+            (drift("-1234").as_str(), drift("").as_str(), drift("5000").as_str()),
+            ("-0.12 %", "-", "+0.50 %")
+        );
+    }
 }

@@ -1,6 +1,7 @@
 //! Which cell goes to which device, and what is said where none fits.
 
 use super::*;
+use fleet_config::domain::{Fact as DeviceFact, field};
 
 #[test]
 fn a_cell_is_journalled_recorded_assigned_and_finished_in_this_order() {
@@ -87,4 +88,25 @@ fn changed_devices_count_at_once_and_what_runs_goes_on() {
     assert_eq!(cells.len(), 2);
     let twice = bench.step(changed(vec![device("x", &class, 1), device("x", &class, 1)]));
     assert_eq!(refusal(&twice), "node/device-twice");
+}
+
+#[test]
+fn a_quarantined_device_is_shown_and_gets_no_work_until_it_is_released() {
+    let mut bench = Bench::new();
+    bench.join(1);
+    let changed = |devices| Input::DevicesChanged { node: node(1), session: session(1), devices };
+    let mut ill = device("gpu", CLASS, 1 << 40);
+    ill.configuration.insert(field::HEALTH.to_owned(), DeviceFact::Text("quarantined".to_owned()));
+    assert_eq!(bench.step(changed(vec![ill])), []);
+    let (_, effects) = bench.submit(1, "a");
+    assert_eq!(grants(&effects), []);
+    let shown = bench.scheduler.nodes();
+    assert!(shown[0].devices.iter().any(|device| device.id == DeviceId("gpu".to_owned())), "{shown:?}");
+    let mut doubted = device("gpu", CLASS, 1 << 40);
+    doubted.configuration.insert(field::HEALTH.to_owned(), DeviceFact::Text("suspect".to_owned()));
+    let (granted, _) = {
+        let effects = bench.step(changed(vec![doubted]));
+        bench.record(&effects)
+    };
+    assert_eq!(granted.len(), 1, "a doubt takes no work away");
 }

@@ -1,6 +1,7 @@
 //! `muster bench`: what this fleet and this disk do, as a table. Ratios are taken within one run, since machines
 //! are shared and noisy.
 
+mod attempts;
 mod fleet;
 mod ledger;
 
@@ -25,6 +26,11 @@ impl Row {
 /// Runs the subcommand.
 pub(crate) async fn run(context: &Context, command: BenchCommand) -> Result<Ending, Refusal> {
     let rows = match command {
+        BenchCommand::Attempts { from } => {
+            let summary = attempts::run(context, from)?;
+            context.output.print(&summary, attempts::text);
+            return Ok(Ending::Done);
+        }
         BenchCommand::Fleet { task, candidate, on, count, batch } => {
             fleet::run(context, &fleet::Plan { task, candidate, targets: on, count, batch }).await?
         }

@@ -56,6 +56,9 @@ mod tests {
             architecture: (*architecture).to_owned(),
             model: String::new(),
             running: String::new(),
+            health: String::new(),
+            health_cause: String::new(),
+            drift_ppm: String::new(),
         };
         NodeView {
             node: String::new(),
