@@ -6,12 +6,19 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 usage="usage: scripts/device-check.sh [--out DIR] [--json] [--record-only] [--unsafe-no-sandbox] [--keep]
+                               [--throughput [N]] [--hostile [N]] [--repeat [N]] [--two-gpus [N]] [--standby N]
   --out DIR             where evidence goes: log files and ledger.tar [\$OUT, else a new folder in /tmp]
   --json                one JSON document on standard output
   --record-only         no conformance suite, no ranking: only the records
   --unsafe-no-sandbox   run candidates unconfined; every record shows it
-  --keep                keep the state folder, and go on when the conformance suite fails"
-out=${OUT:-} json=no record_only=no keep=no node_flags=()
+  --keep                keep the state folder, and go on when the conformance suite fails
+  --repeat [3]          the same candidate N times: medians within 0.5 %
+  --throughput [40]     candidates an hour with N unique sources, compiled for each, from the cache, and without stand-bys
+  --hostile [25]        N hanging and N faulting candidates between N good ones (100: some minutes)
+  --two-gpus [40]       N candidates on one GPU and on all
+  --standby N           workers that the node keeps ready for each GPU"
+out=${OUT:-} json=no record_only=no keep=no node_flags=() run_flags=()
+repeat=0 throughput=0 hostile=0 two=0
 while [ $# -gt 0 ]; do
   case "$1" in
     --out) out=${2:?--out needs a folder}; shift ;;
@@ -19,6 +26,11 @@ while [ $# -gt 0 ]; do
     --record-only) record_only=yes ;;
     --unsafe-no-sandbox) node_flags+=("$1") ;;
     --keep) keep=yes ;;
+    --repeat) repeat=3; case "${2:-}" in [0-9]*) repeat=$2; shift ;; esac ;;
+    --throughput) throughput=40; case "${2:-}" in [0-9]*) throughput=$2; shift ;; esac ;;
+    --hostile) hostile=25; case "${2:-}" in [0-9]*) hostile=$2; shift ;; esac ;;
+    --two-gpus) two=40; case "${2:-}" in [0-9]*) two=$2; shift ;; esac ;;
+    --standby) run_flags+=(--standby "${2:?--standby needs a number}"); shift ;;
     *) echo "$usage"; exit 2 ;;
   esac
   shift
@@ -83,17 +95,32 @@ say "start a coordinator and a node"
 "$muster" up --no-node >"$out/up.log"
 mkdir -p "$state/node" && printf '[devices]\ncpu = false\n' >"$state/node.toml"
 "$muster" node invite >"$state/invite"
-"$node" run --state "$state/node" --name device-check --config "$state/node.toml" --invite-file "$state/invite" \
-  "${node_flags[@]}" >"$out/node.log" 2>&1 &
-node_pid=$!
-class=
-for _ in $(seq 300); do
-  class=$("$muster" node list --json | grep -o '"architecture": *"nvidia:[^"]*"' | head -1 | grep -o 'nvidia:[^"]*' || true)
-  [ -z "$class" ] || break
-  kill -0 "$node_pid" 2>/dev/null || die "the node ended before it joined"
-  sleep 0.2
-done
-[ -n "$class" ] || die "the node offers no GPU within a minute"
+start_node() {
+  "$node" run --state "$state/node" --name device-check --config "$state/node.toml" --invite-file "$state/invite" \
+    "${node_flags[@]}" "${run_flags[@]}" "$@" >>"$out/node.log" 2>&1 &
+  node_pid=$!
+}
+# The class and the UUIDs of the GPUs on offer, once there are some.
+await_node() {
+  class=
+  for _ in $(seq 300); do
+    class=$("$muster" node list --json | grep -o '"architecture": *"nvidia:[^"]*"' | head -1 | grep -o 'nvidia:[^"]*' || true)
+    if [ -n "$class" ] && "$muster" node list | grep -q ' ready '; then break; fi
+    kill -0 "$node_pid" 2>/dev/null || die "the node ended before it joined"
+    sleep 0.2
+  done
+  [ -n "$class" ] || die "the node offers no GPU within a minute"
+  # The first GPU alone, also where there are several.
+  one="device.uuid=$("$muster" node list --json | grep -oE '"id": *"GPU-[^"]*"' | sort -u | head -1 | grep -o 'GPU-[^"]*')"
+}
+restart_node() {
+  kill "$node_pid" && wait "$node_pid" || true
+  for _ in $(seq 100); do "$muster" node list | grep -q ' ready ' || break; sleep 0.1; done
+  start_node "$@"
+  await_node
+}
+start_node
+await_node
 # What one context for both sides of a timing must give, in one table.
 table() {
   { grep -o '"baseline_ps":[^]]*\],"setting":"[^"]*"' "$out/check-cuda.json" || true; } | sed 's/["{}]//g' | while IFS= read -r row; do
@@ -132,6 +159,19 @@ if grep -qE "the task's (baseline|reference)" "$out/spoiler.json" "$out/thief.js
 for name in spoiler thief; do
   grep -q '"detail": *"ok"' "$out/$name.json" && die "$name passed as ok"
 done
+if [ $((repeat + throughput + hostile + two)) -gt 0 ]; then
+  # shellcheck source=scripts/device-phases.sh
+  . scripts/device-phases.sh
+  [ "$repeat" = 0 ] || phase_repeat "$repeat"
+  [ "$throughput" = 0 ] || phase_throughput "$throughput"
+  [ "$hostile" = 0 ] || phase_hostile "$hostile"
+  [ "$two" = 0 ] || phase_two "$two"
+  say "verdicts"
+  show <"$out/verdicts.txt"
+fi
+"$muster" node list >"$out/nodes.txt"
+say "the nodes"
+show <"$out/nodes.txt"
 say "the ledger, trusting its verifier key alone"
 "$muster" ledger checkpoint >"$out/checkpoint"
 "$muster" ledger vkey >"$out/vkey"
@@ -140,5 +180,5 @@ say "the ledger, trusting its verifier key alone"
 "$muster" ledger verify | show
 tar -C "$state" -cf "$out/ledger.tar" ledger
 say "evidence: $out (ledger.tar, vkey, signers, checkpoint, verdicts, logs)"
-[ "$json" = no ] || printf '{"class": "%s",\n"check": %s,\n"saxpy": %s,\n"saxpy_rank": %s,\n"matmul": %s,\n"matmul_rank": %s,\n"verify": %s,\n"out": "%s"}\n' "$class" "$check" \
-  "$(cat "$out/saxpy-f32.json")" "$(cat "$out/saxpy-f32.rank.json")" "$(cat "$out/matmul-f32.json")" "$(cat "$out/matmul-f32.rank.json")" "$(cat "$out/verify.json")" "$out"
+[ "$json" = no ] || printf '{"class": "%s",\n"check": %s,\n"saxpy": %s,\n"saxpy_rank": %s,\n"matmul": %s,\n"matmul_rank": %s,\n"verify": %s,\n"phases": %s,\n"out": "%s"}\n' "$class" "$check" \
+  "$(cat "$out/saxpy-f32.json")" "$(cat "$out/saxpy-f32.rank.json")" "$(cat "$out/matmul-f32.json")" "$(cat "$out/matmul-f32.rank.json")" "$(cat "$out/verify.json")" "$(declare -F phases_json >/dev/null && phases_json || echo '{}')" "$out"
