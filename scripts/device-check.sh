@@ -111,7 +111,7 @@ await_node() {
   done
   [ -n "$class" ] || die "the node offers no GPU within a minute"
   # The first GPU alone, also where there are several.
-  one="device.uuid=$("$muster" node list --json | grep -oE '"id": *"GPU-[^"]*"' | sort -u | head -1 | grep -o 'GPU-[^"]*')"
+  one="architecture=$class&device.uuid=$("$muster" node list --json | grep -oE '"id": *"GPU-[^"]*"' | sort -u | head -1 | grep -o 'GPU-[^"]*')"
 }
 restart_node() {
   kill "$node_pid" && wait "$node_pid" || true
