@@ -59,7 +59,7 @@ phase_repeat() {
   for turn in $(seq "$1"); do submitted repeat 60 matmul-f32 scripts/sample/candidates/tiled.cu --on "$one" --fresh; done
   summed repeat "$from"
   local spans
-  spans=$(grep -oE '"candidate_span_ppm": *[0-9]+' "$out/repeat.attempts.json" | grep -oE '[0-9]+$' | sort -n | tail -1)
+  spans=$(grep -oE '"candidate_span_ppm": *[0-9]+' "$out/repeat.attempts.json" | grep -oE '[0-9]+$' | sort -n | tail -1 || true)
   verdict "repeat: $(ended repeat ok) of $1 ok, medians at most ${spans:-?} ppm apart (limit 5000)" \
     "$([ "$(ended repeat ok)" = "$1" ] && [ "${spans:-999999}" -le 5000 ] && echo holds || echo FAILS)"
 }
@@ -103,9 +103,9 @@ phase_hostile() {
   submitted hostile 200 saxpy-hostile "${list[@]}" --on "$one"
   summed hostile "$from"
   local longest calm now
-  longest=$(tr -d '\n' <"$out/hostile.attempts.json" | grep -oE '"wall_ms": *\{[^}]*\}' | grep -oE '"timeout": *\[[^]]*\]' | grep -oE '[0-9.]+ *\]' | grep -oE '[0-9]+' | head -1)
-  calm=$(tr -d '\n' <"$out/hostile-calm.attempts.json" | grep -oE '"million, all": *\{[^}]*\}' | grep -oE '"candidate_ps": *\[[^]]*\]' | grep -oE '[0-9]+' | sed -n 2p)
-  now=$(tr -d '\n' <"$out/hostile.attempts.json" | grep -oE '"million, all": *\{[^}]*\}' | grep -oE '"candidate_ps": *\[[^]]*\]' | grep -oE '[0-9]+' | sed -n 2p)
+  longest=$(tr -d '\n' <"$out/hostile.attempts.json" | grep -oE '"wall_ms": *\{[^}]*\}' | grep -oE '"timeout": *\[[^]]*\]' | grep -oE '[0-9.]+ *\]' | grep -oE '[0-9]+' | head -1 || true)
+  calm=$(tr -d '\n' <"$out/hostile-calm.attempts.json" | grep -oE '"million, all": *\{[^}]*\}' | grep -oE '"candidate_ps": *\[[^]]*\]' | grep -oE '[0-9]+' | sed -n 2p || true)
+  now=$(tr -d '\n' <"$out/hostile.attempts.json" | grep -oE '"million, all": *\{[^}]*\}' | grep -oE '"candidate_ps": *\[[^]]*\]' | grep -oE '[0-9]+' | sed -n 2p || true)
   verdict "hostile: of $count each, $(ended hostile ok) good ok, $(ended hostile timeout) hanging timeout, $(ended hostile runtime_error) faulting runtime_error" \
     "$([ "$(ended hostile ok)" = "$count" ] && [ "$(ended hostile timeout)" = "$count" ] && [ "$(ended hostile runtime_error)" = "$count" ] && echo holds || echo FAILS)"
   verdict "hostile: a hanging attempt took at most ${longest:-?} ms in all, its launch limit is 300 ms, 2000 ms more are allowed" \
