@@ -122,13 +122,15 @@ fn table(class: ClassId, inputs: &[RankInput], cases: &[&str]) -> Option<Table> 
 /// cases would be another number under the same name.
 fn row(best: &RankInput, attempts: &[&RankInput], cases: &[&str]) -> Option<RankRow> {
     let mut logs = Vec::with_capacity(cases.len());
+    let mut resolutions = Vec::with_capacity(cases.len());
     for case in cases {
         let series = best.samples.iter().find(|series| series.case == *case)?;
         logs.push(stats::log_ratios(series));
+        resolutions.push(stats::log_resolution(series));
     }
     let medians = logs.iter().map(|case| stats::median(case)).collect::<Option<Vec<f64>>>()?;
     let score = stats::parts_per_billion(stats::geometric_mean(&medians)?);
-    let interval = stats::geometric_mean_interval(&logs, seed(best))?;
+    let interval = stats::geometric_mean_interval(&logs, seed(best))?.widened(&resolutions);
     // A percentile interval may miss its own estimate by a hair when few pairs scatter little.
     let low = stats::parts_per_billion(interval.low).min(score);
     let high = stats::parts_per_billion(interval.high).max(score);

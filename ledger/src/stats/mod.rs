@@ -2,7 +2,7 @@
 //!
 //! How much faster, within one lease: [`log_ratios`] of pairs, their [`median`], and its interval by
 //! [`median_interval`]. Over several cases: [`geometric_mean`] and [`geometric_mean_interval`]. How noisy:
-//! [`median_absolute_deviation`], [`quantile`].
+//! [`median_absolute_deviation`], [`quantile`]. What the clock's steps leave open: [`log_resolution`].
 //!
 //! The same input gives the same bytes on every machine: logarithm and exponential come from the `libm` crate
 //! (software, no platform routine), sums run from first to last, and resampling is seeded
@@ -11,6 +11,7 @@
 mod bootstrap;
 mod estimator;
 pub mod generator;
+mod resolution;
 
 #[cfg(test)]
 mod tests;
@@ -19,3 +20,4 @@ pub use bootstrap::{CONFIDENCE, Interval, RESAMPLES, geometric_mean_interval, me
 pub use estimator::{
     geometric_mean, log_ratios, mean, median, median_absolute_deviation, parts_per_billion, quantile,
 };
+pub use resolution::log_resolution;
