@@ -24,6 +24,7 @@ fn main() -> ExitCode {
         Command::CheckTask(arguments) => cli::exit(cli::check_task(&arguments)),
         Command::Devices(arguments) => cli::exit(cli::devices(&arguments)),
         Command::Compile(arguments) => cli::compile(&arguments),
+        Command::Bench(command) => cli::exit(cli::bench(&command)),
         Command::CheckCuda(arguments) => cli::check_cuda(&arguments),
     }
 }

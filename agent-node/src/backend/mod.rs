@@ -151,6 +151,12 @@ pub trait Worker: Send {
         Facts::new()
     }
 
+    /// What the candidate has printed in this process up to now: for people, bounded, never read for a verdict. Empty
+    /// where a device keeps nothing of it.
+    fn printed(&mut self) -> Vec<u8> {
+        Vec::new()
+    }
+
     /// Ends the process and waits for it, whoever else uses it. Outputs read before stay with the caller.
     fn finish(self: Box<Self>);
 }

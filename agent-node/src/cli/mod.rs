@@ -1,5 +1,6 @@
 //! The command line of `muster-node`: arguments, and how an error becomes an exit code.
 
+mod bench;
 mod check_task;
 mod cuda;
 mod devices;
@@ -7,6 +8,7 @@ mod doctor;
 mod run;
 mod settings;
 
+pub(crate) use bench::bench;
 pub(crate) use check_task::check_task;
 pub(crate) use cuda::{check_cuda, compile};
 pub(crate) use devices::devices;
@@ -72,6 +74,9 @@ pub(crate) enum Command {
     NvrtcCompile,
     /// Compile CUDA C++ for any architecture without a GPU: diagnostics, registers, spills, shared memory.
     Compile(cuda::CompileArguments),
+    /// Measure the CPU device over a folder of kernels such as `tests/kernels`.
+    #[command(subcommand)]
+    Bench(BenchCommand),
     /// Look for CUDA devices and NVRTC, and run the conformance suite on each device.
     CheckCuda(cuda::CheckArguments),
 }
@@ -154,6 +159,33 @@ pub(crate) struct CheckTaskArguments {
     /// The task file, or a folder with a `task.toml`.
     pub(crate) task: PathBuf,
     /// Print the answer as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) devices: DeviceArguments,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum BenchCommand {
+    /// From source to verdict, compilation with and without the precompiled header, run times, cost of screens.
+    #[command(after_help = "Example: muster-node bench kernels tests/kernels --json")]
+    Kernels(BenchArguments),
+    /// Every right and every wrong kernel under all screens: what is caught, by what, at what cost.
+    #[command(after_help = "Examples:
+  muster-node bench screens tests/kernels
+  muster-node bench screens tests/kernels --only reduce,scan --compiler /usr/bin/clang++
+Exit codes: 0 all wrong kernels caught and no false alarm, 1 otherwise.")]
+    Screens(BenchArguments),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BenchArguments {
+    /// A folder of task folders, each with `task.toml` and `candidate.cu`, wrong candidates under `wrong/`.
+    pub(crate) folder: PathBuf,
+    /// Only tasks whose name contains one of these, separated by commas.
+    #[arg(long, value_name = "PARTS", value_delimiter = ',')]
+    pub(crate) only: Vec<String>,
+    /// Print one JSON document.
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]

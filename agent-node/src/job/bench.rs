@@ -225,6 +225,11 @@ impl<'a> Bench<'a> {
         dress(self.run, Failure::new(outcome))
     }
 
+    /// What the party has printed in this process.
+    pub(super) fn printed(&mut self) -> Vec<u8> {
+        self.worker.printed()
+    }
+
     /// Ends the worker's process; only after this are its outputs compared.
     pub(super) fn finish(self) {
         self.worker.finish();

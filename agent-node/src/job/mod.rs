@@ -32,7 +32,9 @@ mod stress;
 mod sweep;
 mod time;
 mod trial;
+pub mod tryout;
 mod validate;
+mod words;
 
 #[cfg(test)]
 mod tests;
@@ -54,6 +56,7 @@ use stages::Stages;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use validate::Step;
+use words::Words;
 
 /// Why an attempt has no result.
 #[derive(Debug, thiserror::Error)]
@@ -82,8 +85,8 @@ pub fn attempt(context: &Context<'_>) -> Result<FinishedAttempt, AttemptError> {
     };
     let mut findings = Findings::of(candidate);
     findings.times.transfer = elapsed(from, context.clock.now());
-    let stage = Cell::new(Stage::Prepare);
-    let ended = catch_unwind(AssertUnwindSafe(|| steps(context, &mut findings, &stage)));
+    let (stage, words) = (Cell::new(Stage::Prepare), Words::default());
+    let ended = catch_unwind(AssertUnwindSafe(|| steps(context, &mut findings, &words, &stage)));
     let failure = match ended {
         Ok(Ok(())) => None,
         Ok(Err(Stop::Cancelled)) => return Err(AttemptError::Cancelled),
@@ -96,6 +99,7 @@ pub fn attempt(context: &Context<'_>) -> Result<FinishedAttempt, AttemptError> {
     if let Some(failure) = &failure {
         findings.stages.ended(failure, context.clock.now());
     }
+    findings.printed = words.of(failure.as_ref());
     (context.progress)(Stage::Sign, "");
     Ok(sign::sign(context, findings, failure, started_on)?)
 }
@@ -133,8 +137,14 @@ pub fn rehearse(context: &Context<'_>) -> Result<Rehearsed, Stop> {
     let mut waited = Picoseconds(0);
     let compiled = compile::compile(context, &prepared, &mut waited)?;
     let budget = RunBudget::new(prepared.task.limits.run);
-    let step =
-        Step { context, prepared: &prepared, compiled: &compiled, budget: &budget, stage: Stage::Validate };
+    let step = Step {
+        context,
+        prepared: &prepared,
+        compiled: &compiled,
+        budget: &budget,
+        words: &Words::default(),
+        stage: Stage::Validate,
+    };
     let (mut evidence, mut stages) = (Vec::new(), Stages::default());
     validate::validate(step, &mut waited, &mut evidence, &mut stages)?;
     Ok(Rehearsed { cases: evidence, checks: stages.evidence() })
@@ -147,7 +157,12 @@ pub struct Rehearsed {
     pub checks: Vec<CheckEvidence>,
 }
 
-fn steps(context: &Context<'_>, findings: &mut Findings, stage: &Cell<Stage>) -> Result<(), Stop> {
+fn steps(
+    context: &Context<'_>,
+    findings: &mut Findings,
+    words: &Words,
+    stage: &Cell<Stage>,
+) -> Result<(), Stop> {
     let clock = context.clock;
     let enter = |next: Stage| -> Result<Picoseconds, Stop> {
         stage.set(next);
@@ -177,8 +192,14 @@ fn steps(context: &Context<'_>, findings: &mut Findings, stage: &Cell<Stage>) ->
     let from = enter(Stage::Validate)?;
     let limit = prepared.task.limits.run.min(context.assignment.run);
     let budget = RunBudget::new(limit);
-    let step =
-        Step { context, prepared: &prepared, compiled: &compiled, budget: &budget, stage: Stage::Validate };
+    let step = Step {
+        context,
+        prepared: &prepared,
+        compiled: &compiled,
+        budget: &budget,
+        words,
+        stage: Stage::Validate,
+    };
     let mut waited = Picoseconds(0);
     let validated = validate::validate(step, &mut waited, &mut findings.evidence, &mut findings.stages);
     let validated = match validated {

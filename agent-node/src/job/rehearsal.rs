@@ -71,7 +71,7 @@ pub fn rehearse_task(
         task.cases.extend(section.cases);
     }
     let sealed: Vec<String> = task.cases[first_sealed..].iter().map(|case| case.name.clone()).collect();
-    let mut shelf = Shelf(blobs.into_iter().map(|(blob, bytes)| (blob.blake3, bytes)).collect());
+    let mut shelf = Shelf::of(blobs);
     let assignment = assignment(&task, offer, &mut shelf)?;
     let node = Node {
         key: SecretKey::from_seed(&Zeroizing::new([0; 32])),
@@ -176,10 +176,13 @@ fn assignment(task: &Task, offer: &Offer, shelf: &mut Shelf) -> Result<Assignmen
 }
 
 /// The blobs of one task, in memory.
-struct Shelf(BTreeMap<Digest, Vec<u8>>);
+pub(super) struct Shelf(BTreeMap<Digest, Vec<u8>>);
 
 impl Shelf {
-    fn put(&mut self, document: Document) -> BlobRef {
+    pub(super) fn of(blobs: impl IntoIterator<Item = (BlobRef, Vec<u8>)>) -> Self {
+        Self(blobs.into_iter().map(|(blob, bytes)| (blob.blake3, bytes)).collect())
+    }
+    pub(super) fn put(&mut self, document: Document) -> BlobRef {
         self.0.insert(document.blob.blake3, document.bytes);
         document.blob
     }

@@ -29,6 +29,8 @@ pub(super) struct Findings {
     pub volatile: VolatileFacts,
     pub timings: Vec<CaseTiming>,
     pub samples: Vec<(BlobRef, Vec<u8>)>,
+    /// What the candidate printed, quoted.
+    pub printed: Option<String>,
 }
 
 impl Findings {
@@ -44,6 +46,7 @@ impl Findings {
             volatile: VolatileFacts { before: Facts::new(), during: Vec::new(), after: Facts::new() },
             timings: Vec::new(),
             samples: Vec::new(),
+            printed: None,
         }
     }
 }
@@ -87,7 +90,7 @@ pub(super) fn sign(
 ) -> Result<FinishedAttempt, SignError> {
     let assignment = context.assignment;
     let mut blobs: Vec<(BlobRef, Vec<u8>)> = Vec::new();
-    let outcome = outcome(failure, &mut blobs);
+    let outcome = outcome(failure, findings.printed, &mut blobs);
     let environment = environment(context);
     let class = environment.class.id()?;
     // The manifest exists even if nothing compiled.
@@ -142,11 +145,24 @@ fn keep(document: Document, blobs: &mut Vec<(BlobRef, Vec<u8>)>) -> BlobRef {
     blob
 }
 
-fn outcome(failure: Option<Failure>, blobs: &mut Vec<(BlobRef, Vec<u8>)>) -> Outcome {
-    let Some(Failure { outcome, log }) = failure else { return Outcome::ok() };
-    let mut outcome = *outcome;
-    if let Some(mut log) = log.filter(|log| !log.is_empty()) {
-        log.truncate(LOG_MAX);
+fn outcome(
+    failure: Option<Failure>,
+    printed: Option<String>,
+    blobs: &mut Vec<(BlobRef, Vec<u8>)>,
+) -> Outcome {
+    let (mut outcome, mut log) = match failure {
+        Some(Failure { outcome, log }) => (*outcome, log.unwrap_or_default()),
+        None => (Outcome::ok(), Vec::new()),
+    };
+    log.truncate(LOG_MAX);
+    if let Some(printed) = printed {
+        // Behind all of ours and on a line of its own, so that a quotation is the end of a log and nothing else is.
+        if log.last().is_some_and(|last| *last != b'\n') {
+            log.push(b'\n');
+        }
+        log.extend(printed.into_bytes());
+    }
+    if !log.is_empty() {
         let blob = BlobRef::of(&log);
         blobs.push((blob, log));
         outcome.log = Some(blob);

@@ -27,6 +27,7 @@ use super::prepare::Prepared;
 use super::resolve::shapes;
 use super::stages::{Looked, Stages};
 use super::trial::{Sheet, Trial};
+use super::words::Words;
 use crate::backend::{Duty, Evaluation};
 use fleet_config::domain::{CaseKind, ClockOfRecord, Picoseconds, Stage, ValidationStage};
 use ledger::entry::predicate::CaseEvidence;
@@ -44,6 +45,7 @@ pub(super) struct Step<'a> {
     pub prepared: &'a Prepared,
     pub compiled: &'a Compiled,
     pub budget: &'a RunBudget,
+    pub words: &'a Words,
     pub stage: Stage,
 }
 
@@ -171,8 +173,22 @@ pub(super) struct Launched {
 /// One worker over the given cases, each launch in fresh buffers, by case and draw. The process is gone when this
 /// returns.
 pub(super) fn launches(step: Step<'_>, party: Party, work: &[Work]) -> Result<Vec<Vec<Launched>>, Stop> {
-    let clock = step.context.clock;
     let mut bench: Option<Bench<'_>> = None;
+    let launched = launch_all(step, party, work, &mut bench);
+    if let Some(mut bench) = bench {
+        step.words.hear(party, || bench.printed());
+        bench.finish();
+    }
+    launched
+}
+
+fn launch_all<'a>(
+    step: Step<'a>,
+    party: Party,
+    work: &[Work],
+    bench: &mut Option<Bench<'a>>,
+) -> Result<Vec<Vec<Launched>>, Stop> {
+    let clock = step.context.clock;
     let mut all = Vec::with_capacity(work.len());
     for (place, draws) in work {
         let run = step.run(party, *place);
@@ -198,9 +214,6 @@ pub(super) fn launches(step: Step<'_>, party: Party, work: &[Work]) -> Result<Ve
             launched.push(Launched { outputs, took, guards });
         }
         all.push(launched);
-    }
-    if let Some(bench) = bench {
-        bench.finish();
     }
     Ok(all)
 }

@@ -274,6 +274,11 @@ impl Child {
         }
     }
 
+    /// What it has written up to now.
+    pub fn written(&self) -> Result<Captured, WaitError> {
+        self.captured().map_err(|error| self.failed(error))
+    }
+
     /// What was written: the file's position, which the child shares, says how much.
     fn captured(&self) -> io::Result<Captured> {
         let written = usize::try_from(seek(&self.output, SeekFrom::Current(0))?).unwrap_or(usize::MAX);

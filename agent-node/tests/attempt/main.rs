@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test's helper fails the test by panicking")]
 
 mod injection;
+mod printing;
 
 use agent_node::backend::Interrupt;
 use agent_node::backend::conformance::{Bed, Verdict, check};
@@ -33,6 +34,7 @@ static ALONE: Mutex<()> = Mutex::new(());
 /// A node's devices in a folder that goes away.
 struct Place {
     folder: TempDir,
+    wish: Wish,
     offer: Offer,
 }
 
@@ -53,7 +55,7 @@ impl Place {
             folder: root.join("ask"),
         };
         let offer = cpu_offers(&wish).unwrap().remove(0);
-        Self { folder, offer }
+        Self { folder, wish, offer }
     }
     fn subfolder(&self, name: &str) -> PathBuf {
         let path = self.folder.path().canonicalize().unwrap().join(name);

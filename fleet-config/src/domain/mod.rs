@@ -30,6 +30,7 @@ mod submission;
 mod task;
 mod unit;
 mod validation;
+pub mod words;
 
 pub use architecture::{Architecture, ArchitectureError, Vendor};
 pub use blob::BlobRef;

@@ -15,7 +15,7 @@ use super::worker::SHARED_DESCRIPTOR;
 use crate::backend::{Artefact, Evaluation, Failure, Worker, WorkerOptions};
 use crate::clock;
 use crate::sandbox::{self, Child, Profile, Request, ResourceLimits};
-use fleet_config::domain::{FaultKind, MemoryPlace, Picoseconds, SourcePlace, Stage, Status};
+use fleet_config::domain::{FaultKind, MemoryPlace, Picoseconds, SourcePlace, Stage, Status, words};
 use rustix::thread::futex;
 use std::ffi::OsString;
 use std::path::Path;
@@ -48,6 +48,8 @@ pub(super) struct CpuWorker {
     seed: u64,
     arrangement: Arrangement,
     prepared: Option<Prepared>,
+    /// What the process printed that ended last.
+    printed: Vec<u8>,
 }
 
 struct Prepared {
@@ -75,8 +77,13 @@ impl CpuWorker {
             seed,
             arrangement: Arrangement::default(),
             prepared: None,
+            printed: Vec::new(),
         };
-        worker.start()?;
+        if let Err(mut failure) = worker.start() {
+            // Nobody else can ask a worker that was never opened.
+            failure.log = words::quoted(&worker.printed()).map(String::into_bytes);
+            return Err(failure);
+        }
         Ok(worker)
     }
 
@@ -217,17 +224,15 @@ impl CpuWorker {
             return None;
         }
         self.child = None;
-        let mut failure = verdict::death(self.asked, exit.how);
-        if !exit.output.bytes.is_empty() {
-            failure.log = Some(exit.output.bytes);
-        }
+        let failure = verdict::death(self.asked, exit.how);
+        self.printed = exit.output.bytes;
         Some(failure)
     }
 
     fn end(&mut self) {
         if let Some(child) = self.child.take() {
-            // Its end changes nothing any more; whatever it says is of no use.
-            let _ = child.kill();
+            // Its end changes nothing any more; what it printed is kept for people.
+            self.printed = child.kill().map(|exit| exit.output.bytes).unwrap_or_default();
         }
     }
 
@@ -410,6 +415,11 @@ impl Worker for CpuWorker {
         let memory = MemoryPlace { buffer: buffer.name, offset, size: buffer.bytes, place: None };
         let found = failure::overrun(memory, case);
         Err(self.locate(index).unwrap_or(found))
+    }
+
+    fn printed(&mut self) -> Vec<u8> {
+        let living = self.child.as_ref().and_then(|child| child.written().ok());
+        living.map_or_else(|| std::mem::take(&mut self.printed), |written| written.bytes)
     }
 
     fn finish(mut self: Box<Self>) {

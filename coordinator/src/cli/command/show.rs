@@ -4,7 +4,7 @@ use crate::cli::args::ShowArgs;
 use crate::cli::output::table;
 use crate::cli::reading::Reading;
 use crate::cli::{Context, Ending};
-use fleet_config::domain::{CheckEvidence, Digest, LeafIndex};
+use fleet_config::domain::{CheckEvidence, Digest, LeafIndex, words};
 use fleet_config::refusal::Refusal;
 use ledger::entry::{Body, Entry, Envelope};
 use serde_json::{Value, json};
@@ -37,15 +37,16 @@ pub(crate) fn run(context: &Context, args: &ShowArgs) -> Result<Ending, Refusal>
         shown["environment"] = document(&result.environment.blake3);
         shown["volatile"] = document(&result.volatile.blake3);
         shown["evidence"] = result.evidence.map_or(Value::Null, |evidence| document(&evidence.blake3));
-        shown["log"] = log.map_or(Value::Null, |bytes| Value::String(printable(&bytes)));
+        let log = log.map(|bytes| printable(&bytes));
+        shown["prints"] = log.as_deref().and_then(words::quotation).map_or(Value::Null, Value::from);
+        shown["log"] = log.map_or(Value::Null, Value::String);
         shown["candidate"] = document(&Digest(result.candidate.0));
     }
     context.output.print(&shown, |shown| {
         let text = serde_json::to_string_pretty(shown).unwrap_or_default();
-        match stages(&shown["evidence"]["checks"]) {
-            Some(table) => format!("{text}\n\n{table}"),
-            None => text,
-        }
+        let table = stages(&shown["evidence"]["checks"]);
+        let prints = shown["prints"].as_str().map(str::to_owned);
+        [Some(text), table, prints].into_iter().flatten().collect::<Vec<_>>().join("\n\n")
     });
     Ok(Ending::Done)
 }

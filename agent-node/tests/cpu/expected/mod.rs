@@ -1,12 +1,20 @@
 //! What each kernel of `tests/kernels` should give, in double precision and in the plainest way.
 
+mod exact;
+mod real;
+
 use crate::gallery::Values;
 use fleet_config::domain::Scope;
 
 /// Computes the outputs of a case from its dimensions and inputs, in place.
-type Compute = fn(&Scope, &mut Values);
+pub(crate) type Compute = fn(&Scope, &mut Values);
 
-pub(crate) const TABLE: &[(&str, Compute)] = &[
+/// Every kernel with its computation.
+pub(crate) fn all() -> impl Iterator<Item = &'static (&'static str, Compute)> {
+    TABLE.iter().chain(exact::TABLE).chain(real::TABLE)
+}
+
+const TABLE: &[(&str, Compute)] = &[
     ("argmax-rows", |d, v| by_row(d, v, "x", "y", |row| vec![argmax(row) as f64])),
     ("attention-online", attention),
     ("axpy-half", |_, v| {
