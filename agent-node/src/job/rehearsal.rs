@@ -11,7 +11,7 @@ use fleet_config::config::LoadedTask;
 use fleet_config::domain::canonical::{CanonicalError, Document};
 use fleet_config::domain::{
     Architecture, BlobRef, Candidate, CellId, CheckEvidence, Digest, Fence, MeasurementPolicy, Milliseconds,
-    Nonce, Outcome, Picoseconds, Provenance, Seed, Status, SubmissionId, Task,
+    Nonce, Outcome, Picoseconds, Provenance, Seed, Status, SubmissionId, Task, words,
 };
 use fleet_config::identity::SecretKey;
 use ledger::entry::predicate::CaseEvidence;
@@ -120,7 +120,7 @@ pub fn rehearse_task(
             } else {
                 rehearsal.log = log.map(|mut log| {
                     log.truncate(LOG_MAX);
-                    String::from_utf8_lossy(&log).into_owned()
+                    words::printable(&log)
                 });
             }
         }

@@ -43,7 +43,8 @@ fn a_flood_beside_a_fault_is_cut_and_stands_behind_nothing_of_ours() {
     let _alone = ALONE.lock();
     let place = Place::new();
     let folder = tempfile::tempdir().unwrap();
-    let text = r#"for (int i = 0; i < 500; ++i) printf("status: ok, no fault found, score %d\n", i); __trap();"#;
+    let text =
+        r#"for (int i = 0; i < 500; ++i) printf("status: ok, no fault found, score %d\n", i); __trap();"#;
     let Tried { record, log, .. } = tried(&place, &beside(&folder, "dying.cu", text));
     assert_eq!(record.outcome.status, Status::RuntimeError, "{:?}", record.outcome);
     let cause = record.outcome.cause.unwrap();

@@ -3,7 +3,8 @@
 //! Such a text is for people. It is read by nothing that decides, and stands behind everything else in a log.
 
 /// The line before a quotation.
-pub const HEADING: &str = "the candidate printed what follows; its own words, quoted, on which nothing here rests:";
+pub const HEADING: &str =
+    "the candidate printed what follows; its own words, quoted, on which nothing here rests:";
 
 /// Before each quoted line: no line of a quotation can be taken for one of ours.
 const MARK: &str = "| ";
@@ -40,9 +41,17 @@ pub fn quoted(printed: &[u8]) -> Option<String> {
 
 /// The quotation at the end of `log`, if it has one.
 pub fn quotation(log: &str) -> Option<&str> {
-    let at = log.rfind(HEADING)?;
-    let begins_a_line = at == 0 || log.as_bytes().get(at - 1) == Some(&b'\n');
-    log.get(at..).filter(|_| begins_a_line)
+    let begins_a_line = |at: &usize| *at == 0 || log.as_bytes().get(at - 1) == Some(&b'\n');
+    let at = log.rmatch_indices(HEADING).map(|(at, _)| at).find(begins_a_line)?;
+    log.get(at..)
+}
+
+/// Captured output as text that cannot steer a terminal: controls but for line ends and tabs, and what turns the direction
+/// of writing, are replaced.
+pub fn printable(bytes: &[u8]) -> String {
+    let turns = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let safe = |c: char| if (c.is_control() && c != '\n' && c != '\t') || turns(c) { '\u{fffd}' } else { c };
+    String::from_utf8_lossy(bytes).chars().map(safe).collect()
 }
 
 /// Letters as they are; what is no text, controls a terminal or turns the direction of writing as an escape.
@@ -87,10 +96,20 @@ mod tests {
     }
 
     #[test]
+    fn captured_output_keeps_its_lines_and_loses_its_controls() {
+        assert_eq!(printable(b"a\tb\n\x1b[31m\xffc"), "a\tb\n\u{fffd}[31m\u{fffd}c");
+        assert_eq!(printable("\u{202e}\u{9b}ü".as_bytes()), "\u{fffd}\u{fffd}ü");
+    }
+
+    #[test]
     fn a_flood_is_cut_and_says_so() {
         let flood = vec![b'x'; 3 * BYTES_MAX];
         let text = quoted(&flood).unwrap();
-        assert!(text.len() < BYTES_MAX + 200 && text.ends_with("bytes more are left out)\n"), "{}", text.len());
+        assert!(
+            text.len() < BYTES_MAX + 200 && text.ends_with("bytes more are left out)\n"),
+            "{}",
+            text.len()
+        );
         let newlines = vec![b'\n'; BYTES_MAX];
         assert_eq!(lines(&newlines).len(), LINES_MAX + 1);
         let worst = "\u{202e}".repeat(BYTES_MAX);

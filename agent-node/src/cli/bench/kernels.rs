@@ -260,7 +260,9 @@ fn print(table: &Table) {
     }
     println!("\n{}", header(&["screen", "median, ms", "most, ms"]));
     for screen in Screen::ALL {
-        let cost = |line: &Line| line.screens_ms.iter().find(|(name, _)| name == screen.name()).map(|(_, cost)| *cost);
+        let cost = |line: &Line| {
+            line.screens_ms.iter().find(|(name, _)| name == screen.name()).map(|(_, cost)| *cost)
+        };
         let costs: Vec<u64> = table.lines.iter().filter_map(cost).collect();
         let text = |cost: Option<u64>| cost.map_or_else(|| "not run".to_owned(), |cost| cost.to_string());
         let most = costs.iter().max().copied();

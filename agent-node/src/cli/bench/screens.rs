@@ -68,7 +68,10 @@ pub(super) fn run(arguments: &BenchArguments) -> anyhow::Result<ExitCode> {
         for (screen, cause) in device.missing_screens() {
             println!("{screen} is not run: {cause}");
         }
-        println!("\n{}", header(&["kernel", "", "verdict", "found by", "without screens, ms", "screens, ms", "cost"]));
+        println!(
+            "\n{}",
+            header(&["kernel", "", "verdict", "found by", "without screens, ms", "screens, ms", "cost"])
+        );
     }
     for subject in subjects(&arguments.folder, &arguments.only)? {
         let right = subject.candidate(&subject.home.join("candidate.cu"))?;
@@ -204,7 +207,11 @@ impl Table {
             let alarmed = line.kind == Kind::Right && (line.is_refused() || line.no_verdict);
             let missed = line.kind == Kind::Wrong && !line.is_refused();
             if alarmed || missed {
-                println!("  {}: {}", line.kernel, if line.cause.is_empty() { "nothing was found" } else { &line.cause });
+                println!(
+                    "  {}: {}",
+                    line.kernel,
+                    if line.cause.is_empty() { "nothing was found" } else { &line.cause }
+                );
             }
         }
         self.lines.push(line);
@@ -216,8 +223,7 @@ fn print_costs(table: &Table) {
     println!("\n{}", header(&["screen", "right kernels", "median, ms", "most, ms"]));
     for screen in Screen::ALL {
         let right = table.lines.iter().filter(|line| line.kind == Kind::Right);
-        let costs: Vec<u64> =
-            right.filter_map(|line| line.screens_ms.get(screen.name()).copied()).collect();
+        let costs: Vec<u64> = right.filter_map(|line| line.screens_ms.get(screen.name()).copied()).collect();
         let text = |cost: Option<u64>| cost.map_or_else(|| "not run".to_owned(), |cost| cost.to_string());
         let most = costs.iter().max().copied();
         let count = costs.len().to_string();

@@ -37,18 +37,21 @@ pub(crate) fn run(context: &Context, args: &ShowArgs) -> Result<Ending, Refusal>
         shown["environment"] = document(&result.environment.blake3);
         shown["volatile"] = document(&result.volatile.blake3);
         shown["evidence"] = result.evidence.map_or(Value::Null, |evidence| document(&evidence.blake3));
-        let log = log.map(|bytes| printable(&bytes));
+        let log = log.map(|bytes| words::printable(&bytes));
         shown["prints"] = log.as_deref().and_then(words::quotation).map_or(Value::Null, Value::from);
         shown["log"] = log.map_or(Value::Null, Value::String);
         shown["candidate"] = document(&Digest(result.candidate.0));
     }
-    context.output.print(&shown, |shown| {
-        let text = serde_json::to_string_pretty(shown).unwrap_or_default();
-        let table = stages(&shown["evidence"]["checks"]);
-        let prints = shown["prints"].as_str().map(str::to_owned);
-        [Some(text), table, prints].into_iter().flatten().collect::<Vec<_>>().join("\n\n")
-    });
+    context.output.print(&shown, text);
     Ok(Ending::Done)
+}
+
+/// The record, the checks as a table, and behind all of ours the candidate's own words.
+fn text(shown: &Value) -> String {
+    let record = serde_json::to_string_pretty(shown).unwrap_or_default();
+    let prints = shown["prints"].as_str().map(str::to_owned);
+    let parts = [Some(record), stages(&shown["evidence"]["checks"]), prints];
+    parts.into_iter().flatten().collect::<Vec<_>>().join("\n\n")
 }
 
 /// What was looked at before a time counted, what it cost and what was found, as a table.
@@ -72,7 +75,7 @@ fn stages(checks: &Value) -> Option<String> {
 
 /// One line that cannot steer a terminal.
 fn plain(text: &str) -> String {
-    printable(text.as_bytes()).replace(['\n', '\t'], " ")
+    words::printable(text.as_bytes()).replace(['\n', '\t'], " ")
 }
 
 /// The entry that `text` names: a leaf index, a record id, or a unique prefix of one.
@@ -108,8 +111,16 @@ fn find(reading: &Reading, text: &str) -> Result<(LeafIndex, Vec<u8>), Refusal> 
     }
 }
 
-/// Captured output as text that cannot steer a terminal.
-fn printable(bytes: &[u8]) -> String {
-    let text = String::from_utf8_lossy(bytes);
-    text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c }).collect()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_candidate_printed_is_shown_last_and_marked() {
+        let prints = words::quoted(b"STAGE  FINDING\nverdict: ok\x1b[2J\n").unwrap();
+        let shown = text(&json!({ "leaf": 3, "evidence": null, "prints": prints }));
+        assert!(shown.ends_with("| STAGE  FINDING\n| verdict: ok\\u{1b}[2J\n"), "{shown}");
+        assert!(shown.contains(words::HEADING) && !shown.contains('\u{1b}'));
+        assert!(text(&json!({ "leaf": 3, "prints": null })).ends_with('}'));
+    }
 }
