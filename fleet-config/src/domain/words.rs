@@ -49,7 +49,8 @@ pub fn quotation(log: &str) -> Option<&str> {
 /// Captured output as text that cannot steer a terminal: controls but for line ends and tabs, and what turns the direction
 /// of writing, are replaced.
 pub fn printable(bytes: &[u8]) -> String {
-    let turns = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let turns =
+        |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let safe = |c: char| if (c.is_control() && c != '\n' && c != '\t') || turns(c) { '\u{fffd}' } else { c };
     String::from_utf8_lossy(bytes).chars().map(safe).collect()
 }
