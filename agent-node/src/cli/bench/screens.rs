@@ -36,7 +36,7 @@ struct Line {
     screens_ms: BTreeMap<String, u64>,
     /// Screens that were not run.
     not_run: Vec<String>,
-    /// Whether the fleet failed and not the kernel: no verdict about it.
+    /// Whether task or machine failed and not the kernel: no verdict about it.
     no_verdict: bool,
 }
 
@@ -49,6 +49,8 @@ struct Table {
     caught: usize,
     right: usize,
     false_alarms: usize,
+    /// Kernels of either kind whose task or machine failed.
+    no_verdict: usize,
 }
 
 pub(super) fn run(arguments: &BenchArguments) -> anyhow::Result<ExitCode> {
@@ -62,6 +64,7 @@ pub(super) fn run(arguments: &BenchArguments) -> anyhow::Result<ExitCode> {
         caught: 0,
         right: 0,
         false_alarms: 0,
+        no_verdict: 0,
     };
     if !arguments.json {
         println!("{} for {}", table.compiler, table.architecture);
@@ -87,10 +90,13 @@ pub(super) fn run(arguments: &BenchArguments) -> anyhow::Result<ExitCode> {
         println!("{}", serde_json::to_string_pretty(&table)?);
     } else {
         print_costs(&table);
-        let Table { caught, wrong, false_alarms, right, .. } = table;
+        let Table { caught, wrong, false_alarms, right, no_verdict, .. } = table;
+        if no_verdict > 0 {
+            println!("\n{no_verdict} kernels have no verdict: task or machine failed");
+        }
         println!("\n{caught} wrong kernels caught of {wrong}, {false_alarms} false alarms of {right}");
     }
-    let is_clean = table.caught == table.wrong && table.false_alarms == 0;
+    let is_clean = table.caught == table.wrong && table.false_alarms + table.no_verdict == 0;
     Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 
@@ -159,7 +165,7 @@ fn line(
             .filter(|check| check.finding == CheckFinding::NotRun)
             .map(|check| check.check.name().to_owned())
             .collect(),
-        no_verdict: record.outcome.blame == Blame::Fleet,
+        no_verdict: record.outcome.status != Status::Ok && record.outcome.blame != Blame::Candidate,
     })
 }
 
@@ -192,10 +198,11 @@ impl Line {
 
 impl Table {
     fn add(&mut self, arguments: &BenchArguments, line: Line) {
+        self.no_verdict += usize::from(line.no_verdict);
         match line.kind {
             Kind::Right => {
                 self.right += 1;
-                self.false_alarms += usize::from(line.is_refused() || line.no_verdict);
+                self.false_alarms += usize::from(line.is_refused());
             }
             Kind::Wrong => {
                 self.wrong += 1;
@@ -204,9 +211,8 @@ impl Table {
         }
         if !arguments.json {
             line.print();
-            let alarmed = line.kind == Kind::Right && (line.is_refused() || line.no_verdict);
-            let missed = line.kind == Kind::Wrong && !line.is_refused();
-            if alarmed || missed {
+            let is_expected = line.is_refused() == (line.kind == Kind::Wrong);
+            if line.no_verdict || !is_expected {
                 println!(
                     "  {}: {}",
                     line.kernel,
