@@ -102,6 +102,7 @@ impl Tryout<'_> {
             node: &node,
             device: &self.offer.description,
             backend: self.offer.backend.as_ref(),
+            hardware: &|| None,
             blobs: &shelf,
             machine: self.machine,
             clock: &SystemClock,
