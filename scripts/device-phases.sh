@@ -89,7 +89,7 @@ phase_hostile() {
   local from files="$out/hostile" count=$1 number list=()
   mkdir -p "$files/task"
   cp scripts/sample-saxpy/*.cu "$files/task/"
-  sed -e 's/^name = .*/name = "saxpy-hostile"/' -e 's/^launch_ms = .*/launch_ms = 300/' scripts/sample-saxpy/task.toml >"$files/task/task.toml"
+  sed -e '0,/^name = .*/s//name = "saxpy-hostile"/' -e 's/^launch_ms = .*/launch_ms = 300/' scripts/sample-saxpy/task.toml >"$files/task/task.toml"
   "$muster" task add "$files/task" >>"$out/up.log"
   variants "$files" scripts/sample-saxpy/candidates/same.cu calm 10
   variants "$files" scripts/sample-saxpy/candidates/same.cu good "$count"
