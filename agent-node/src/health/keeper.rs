@@ -4,7 +4,6 @@
 //! without waiting; an attempt waits for a canary that runs, which takes less than a second.
 
 use super::canary::Cage;
-use super::xid::Class;
 use super::{Event, Health, Reading, State};
 use crate::backend::{Artefact, Duty};
 use crate::clock;
@@ -84,7 +83,7 @@ impl Ward {
     pub fn on_fault(&self, cage: Cage<'_>) -> Option<String> {
         let reports = cage.backend.reports(&cage.device.id, REPORT_LAG);
         let hardware = reports.iter().find_map(|event| match event {
-            Event::Xid(xid) if xid.class() != Class::Application => Some(xid.told()),
+            Event::Xid(xid) if xid.blames_device() => Some(xid.told()),
             Event::MemoryErrors(count) if *count > 0 => {
                 Some(format!("{count} memory errors that could not be corrected"))
             }
