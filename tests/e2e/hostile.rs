@@ -1,5 +1,6 @@
 //! Candidates that mean harm to the node or to the verdict: each is blamed for itself, and the node lives.
 
+use crate::levels::{at_level, levels};
 use crate::{CLASS, PATIENCE};
 use fleet_tests::fleet::Fleet;
 use fleet_tests::saxpy::{self, RIGHT, kernel};
@@ -115,10 +116,11 @@ fn while_running() -> Vec<Case> {
     ]
 }
 
-fn assert_survived(cases: &[Case]) {
-    let fleet = Fleet::with_nodes(&[CLASS]);
+fn assert_survived(cases: &[Case], level: &str) {
+    let mut fleet = Fleet::new();
+    at_level(&mut fleet, level, &[]);
     let limits =
-        [("launch_ms = 10_000", "launch_ms = 1_500"), ("compile_ms = 60_000", "compile_ms = 20_000")];
+        [("launch_ms = 10_000", "launch_ms = 3_000"), ("compile_ms = 60_000", "compile_ms = 20_000")];
     fleet.add_task(saxpy::task_with(&fleet, "hostile", &limits).to_str().expect("UTF-8"));
     let good = saxpy::good_ones(&fleet, "good", 2);
     let write = |case: &Case| fleet.write(&format!("{}.cu", case.0), case.1.as_bytes());
@@ -136,7 +138,8 @@ fn assert_survived(cases: &[Case]) {
         println!("{name}: {status}, {}", outcome["cause"]["message"]);
         let expected = cases.iter().find(|case| case.0 == name).map_or(&["ok"][..], |case| case.2);
         let blamed = status == "ok" || outcome["blame"] == "candidate";
-        if !expected.contains(&status) || !blamed || cell["attempts"] != 1 {
+        let told = &record["statement"]["predicate"]["sandbox"];
+        if !expected.contains(&status) || !blamed || cell["attempts"] != 1 || told != level {
             wrong.push(format!("{name}: {cell} {outcome:#}"));
         }
         let log = record["log"].as_str().map_or(0, str::len);
@@ -149,17 +152,22 @@ fn assert_survived(cases: &[Case]) {
 
 #[test]
 fn sources_that_overwhelm_a_compiler_harm_nobody_else() {
-    assert_survived(&while_compiled());
+    levels().iter().for_each(|level| assert_survived(&while_compiled(), level));
 }
 
 #[test]
 fn kernels_that_attack_their_worker_harm_nobody_else() {
-    assert_survived(&while_running());
+    levels().iter().for_each(|level| assert_survived(&while_running(), level));
 }
 
 #[test]
 fn a_flood_of_output_is_cut_and_changes_no_verdict() {
-    let fleet = Fleet::with_nodes(&[CLASS]);
+    levels().iter().for_each(|level| assert_cut(level));
+}
+
+fn assert_cut(level: &str) {
+    let mut fleet = Fleet::new();
+    at_level(&mut fleet, level, &[]);
     fleet.add_task(saxpy::TASK);
     let before = "extern \"C\" long write(int, const void*, unsigned long);\nstatic char line[1 << 16];";
     let flood = "  if (i == 0) { for (int k = 0; k < 65536; k++) line[k] = 'f'; for (int k = 0; k < 64; k++) write(1 + (k & 1), line, 65536); }";

@@ -6,6 +6,7 @@ mod damage;
 mod hostile;
 mod kill;
 mod late;
+mod levels;
 mod reuse;
 mod sample;
 mod secrets;

@@ -3,9 +3,11 @@
 //! Each candidate is right only if its attack succeeds: an `ok` is a breach, and every other verdict is its own fault.
 
 use crate::CLASS;
+use crate::levels::{at_level, levels};
 use fleet_tests::fleet::Fleet;
 use fleet_tests::saxpy::{self, RIGHT, kernel};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// The planted text; a declaration, so that a file with it compiles wherever it can be included.
@@ -17,12 +19,12 @@ const CALLS: &str = r#"
 extern "C" {
 int open(const char*, int, ...); int openat(int, const char*, int, ...); long read(int, void*, unsigned long);
 long write(int, const void*, unsigned long); int close(int); int unlink(const char*); int creat(const char*, unsigned);
-struct _IO_FILE* fopen(const char*, const char*); char* getenv(const char*); extern char** environ; long syscall(long, ...);
+struct _IO_FILE* fopen(const char*, const char*); int fclose(struct _IO_FILE*); char* getenv(const char*); extern char** environ; long syscall(long, ...);
 int socket(int, int, int); int fork(); int execve(const char*, char* const*, char* const*); int getpid(); int getppid();
 long ptrace(int, ...); int kill(int, int); int system(const char*); struct _IO_FILE* popen(const char*, const char*);
 int pthread_create(unsigned long*, const void*, void* (*)(void*), void*); int* __errno_location();
 int symlink(const char*, const char*); int link(const char*, const char*); int chdir(const char*);
-void* dlopen(const char*, int); int prctl(int, ...);
+void* dlopen(const char*, int); int prctl(int, ...); void _exit(int);
 }
 // Statics start anew with each launch, so this runs often: what is opened is closed.
 static bool reads(const char* path) { int f = open(path, 0); char c; bool won = f >= 0 && read(f, &c, 1) == 1; if (f >= 0) close(f); return won; }
@@ -31,19 +33,26 @@ static bool holds(const char* path, const char* text) {
   for (long a = 0; a < n; a++) { long b = 0; while (text[b] && a + b < n && bytes[a + b] == text[b]) b++; if (!text[b]) return true; }
   return false;
 }
-static int parent() {
+static int parent_in_stat() {
   char bytes[512]; int f = open("/proc/self/stat", 0); long n = f < 0 ? -1 : read(f, bytes, 511), at = 0; int spaces = 0, id = 0; if (f >= 0) close(f);
   while (at < n && bytes[at] != ')') at++;
   while (at < n && spaces < 2) spaces += bytes[at++] == ' ';
   while (at < n && bytes[at] >= '0' && bytes[at] <= '9') id = 10 * id + bytes[at++] - '0';
-  return id > 0 ? id : getppid();
+  return id;
 }
+// In a namespace of its own it has none that it could name; the first process there stands in.
+static int parent() { int id = parent_in_stat(); return id > 0 ? id : 1; }
 static const char* of_parent(const char* name) {
   static char path[64]; char digits[16]; int id = parent(), n = 0, at = 6; for (int i = 0; i < 6; i++) path[i] = "/proc/"[i];
-  if (id <= 0) id = 1; while (id) { digits[n++] = '0' + id % 10; id /= 10; }
+  while (id) { digits[n++] = '0' + id % 10; id /= 10; }
   while (n) path[at++] = digits[--n]; while ((path[at++] = *name++)) {} return path;
 }
 static void* nothing(void*) { return 0; }
+// A child that was made ends at once.
+static bool made(long child) { if (child == 0) _exit(0); return child > 0; }
+static bool closes(long f) { if (f >= 0) close(f); return f >= 0; }
+static bool streams(const char* path) { struct _IO_FILE* f = fopen(path, "r"); if (f) fclose(f); return f != 0; }
+static bool reads_by_openat2(const char* path) { static unsigned long how[3]; return closes(syscall(437, -100, path, how, sizeof how)); }
 "#;
 
 /// When the attack happens.
@@ -113,17 +122,17 @@ fn run_attacks(secrets: &[PathBuf]) -> Vec<Attack> {
     };
     vec![
         at_run_time("open", &each(&|path| format!("reads(\"{path}\")"))),
-        at_run_time("openat2", &each(&|path| format!("syscall(437, -100, \"{path}\", environ, 24) >= 0"))),
+        at_run_time("openat2", &each(&|path| format!("reads_by_openat2(\"{path}\")"))),
         at_run_time(
             "open-by-proc",
             &each(&|path| format!("reads(\"/proc/self/root{path}\") || reads(\"/proc/1/root{path}\")")),
         ),
-        at_run_time("fopen", &each(&|path| format!("fopen(\"{path}\", \"r\") != 0"))),
+        at_run_time("fopen", &each(&|path| format!("streams(\"{path}\")"))),
         at_run_time(
             "write",
             &each(&|path| {
                 format!(
-                    "open(\"{path}\", 1) >= 0 || open(\"{path}\", 0x201) >= 0 || unlink(\"{path}\") == 0 || link(\"{path}\", \"x\") == 0 || creat(\"{path}.new\", 0600) >= 0"
+                    "closes(open(\"{path}\", 1)) || closes(open(\"{path}\", 0x201)) || unlink(\"{path}\") == 0 || link(\"{path}\", \"x\") == 0 || closes(creat(\"{path}.new\", 0600))"
                 )
             }),
         ),
@@ -143,11 +152,11 @@ fn run_attacks(secrets: &[PathBuf]) -> Vec<Attack> {
         ),
         at_run_time(
             "sockets",
-            "socket(1, 1, 0) >= 0 || socket(2, 1, 0) >= 0 || socket(2, 2, 0) >= 0 || socket(16, 3, 0) >= 0",
+            "closes(socket(1, 1, 0)) || closes(socket(2, 1, 0)) || closes(socket(2, 2, 0)) || closes(socket(16, 3, 0))",
         ),
         at_run_time(
             "processes",
-            "fork() >= 0 || syscall(56, 17, 0, 0, 0, 0) >= 0 || syscall(58) >= 0 || syscall(435, environ, 88) >= 0",
+            "made(fork()) || made(syscall(56, 17, 0, 0, 0, 0)) || made(syscall(57)) || syscall(435, environ, 88) >= 0",
         ),
         at_run_time("threads", "[] { unsigned long t; return pthread_create(&t, 0, nothing, 0) == 0; }()"),
         at_run_time(
@@ -250,26 +259,8 @@ fn assert_all_fail(fleet: &Fleet, attacks: &[Attack], planted: &[PathBuf], when:
     fleet.verify();
 }
 
-/// The level that a node gets when it asks for nothing else.
-fn best_level() -> String {
-    let output = fleet_tests::process::run("muster-node", &["doctor", "--json"]);
-    let report: Value = serde_json::from_slice(&output.stdout).expect("the doctor answers");
-    let checks = report["checks"].as_array().expect("checks");
-    let level = checks.iter().find(|check| check["name"] == "sandbox level").expect("a level");
-    level["detail"].as_str().expect("a word").to_owned()
-}
-
-/// Both levels where the machine has both.
-fn levels() -> Vec<String> {
-    let best = best_level();
-    if best != "full" {
-        println!("SKIPPED: level `full`: this machine gives `{best}`; `muster-node doctor` says why");
-    }
-    if best == "full" { vec![best, "kernel".to_owned()] } else { vec![best] }
-}
-
 fn node_at(fleet: &mut Fleet, level: &str) {
-    fleet.add_node_with(CLASS, &[(VARIABLE, SECRET), ("MUSTER_NODE_SANDBOX", level)]);
+    at_level(fleet, level, &[(VARIABLE, SECRET)]);
 }
 
 #[test]
@@ -301,11 +292,54 @@ fn attack_workers(level: &str) {
     let mut secrets = planted.to_vec();
     secrets.extend([fleet.state().join("keys/operator"), fleet.node_state(0).join("keys/signing")]);
     assert!(secrets.iter().all(|path| path.is_file()));
-    // What is allowed wins: so an attack that failed has failed, and was not merely mistaken.
-    let control = at_run_time("control", "getpid() >= 1 && getenv(\"PATH\") == 0");
-    let path = fleet.write("control.cu", control.source.as_bytes());
-    let cells = fleet.submit("saxpy", &[path], &["--on", CLASS]);
+    let cells = fleet.submit("saxpy", &[control(&fleet, level)], &["--on", CLASS]);
     let record = fleet.record_of(&cells[0]);
     assert_eq!(record["statement"]["predicate"]["outcome"]["status"], "ok", "{record:#}");
     assert_all_fail(&fleet, &run_attacks(&secrets), &planted, When::Running, level);
+}
+
+/// What a candidate may do wins, by the same functions that the attacks use: so an attack that failed was refused, and
+/// not merely mistaken. At level `full` its own number shows that it is in a namespace, where its parent has none; it
+/// is right only there. At level `kernel` it sees its parent's number, and may do nothing with it.
+fn control(fleet: &Fleet, level: &str) -> PathBuf {
+    let sees = match level {
+        "full" => "getpid() == 2 && parent_in_stat() == 0",
+        _ => "getpid() > 2 && parent_in_stat() > 0 && parent() == parent_in_stat()",
+    };
+    let may = "reads(\"/proc/self/maps\") && holds(\"/proc/self/maps\", \"libc\") && !holds(\"/proc/self/maps\", \"no such library\")";
+    let own = "holds(\"/proc/self/environ\", \"MUSTER_SANDBOX_LEVEL\") && getenv(\"MUSTER_SANDBOX_LEVEL\") != 0";
+    let attack = at_run_time("control", &format!("{sees} && {may} && {own}"));
+    fleet.write("control.cu", attack.source.as_bytes())
+}
+
+/// Attacks whose code wins on every machine where nothing stands in its way.
+const WORKING: [&str; 0] = [
+];
+
+/// The attacks are real: on a node that has no sandbox the same candidates reach what they are after.
+#[test]
+fn without_a_sandbox_the_same_candidates_win() {
+    let mut fleet = Fleet::new();
+    fleet.add_node_told(CLASS, &["--unsafe-no-sandbox"], &[(VARIABLE, SECRET)]);
+    fleet.add_task(saxpy::TASK);
+    let planted = [plant(&fleet.state()), plant(&fleet.node_state(0))];
+    let secrets = planted.to_vec();
+    let mut attacks = compile_attacks(planted[0].to_str().expect("UTF-8"));
+    attacks.extend(run_attacks(&secrets));
+    let write = |attack: &Attack| fleet.write(&format!("{}.cu", attack.name), attack.source.as_bytes());
+    let candidates: Vec<PathBuf> = attacks.iter().map(write).collect();
+    let cells = fleet.submit("saxpy", &candidates, &["--on", CLASS]);
+    let mut won = BTreeSet::new();
+    for cell in &cells {
+        let record = fleet.record_of(cell);
+        let predicate = &record["statement"]["predicate"];
+        assert_eq!(predicate["sandbox"], "none", "{predicate:#}");
+        let name = cell["name"].as_str().expect("a name");
+        println!("{name}: {} {}", predicate["outcome"]["status"], predicate["outcome"]["cause"]["message"]);
+        if predicate["outcome"]["status"] == "ok" {
+            won.insert(name);
+        }
+    }
+    let lost: Vec<&&str> = WORKING.iter().filter(|name| !won.contains(**name)).collect();
+    assert!(lost.is_empty(), "{lost:?} of {won:?}");
 }

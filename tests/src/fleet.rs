@@ -23,8 +23,14 @@ pub struct Fleet {
     pub nodes: Vec<Process>,
 }
 
+/// Names a folder in place of the checkout, for a user who may not reach that.
+pub const CHECKOUT_VARIABLE: &str = "MUSTER_TEST_CHECKOUT";
+
 /// The root of the checkout.
 pub fn checkout() -> PathBuf {
+    if let Some(folder) = std::env::var_os(CHECKOUT_VARIABLE) {
+        return folder.into();
+    }
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/ lies in the root").to_owned()
 }
 
@@ -121,21 +127,37 @@ impl Fleet {
 
     /// The same with further environment variables.
     pub fn add_node_with(&mut self, level: &str, environment: &[(&str, &str)]) {
+        self.add_node_told(level, &[], environment);
+    }
+
+    /// The same with further arguments.
+    pub fn add_node_told(&mut self, level: &str, further: &[&str], environment: &[(&str, &str)]) {
         let index = self.nodes.len();
         let invite = self.json(&["node", "invite"])["text"].as_str().expect("an invite").to_owned();
         std::fs::write(self.path(&format!("invite-{index}")), invite).expect("the invite can be noted");
-        let process = self.start_node(index, level, environment);
+        let process = self.start_node_told(index, level, further, environment);
         self.nodes.push(process);
         self.await_ready(index + 1);
     }
 
     /// Starts node `index` again on its state folder.
     pub fn start_node(&self, index: usize, level: &str, environment: &[(&str, &str)]) -> Process {
+        self.start_node_told(index, level, &[], environment)
+    }
+
+    fn start_node_told(
+        &self,
+        index: usize,
+        level: &str,
+        further: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Process {
         let state = self.node_state(index);
         let invite = self.path(&format!("invite-{index}"));
         let name = format!("node-{index}");
         let mut arguments = vec!["run", "--state", state.to_str().expect("UTF-8"), "--name", &name];
         arguments.extend(["--invite-file", invite.to_str().expect("UTF-8"), "--level", level]);
+        arguments.extend(further);
         Process::start("muster-node", &arguments, &self.path(&format!("node-{index}.log")), environment)
     }
 

@@ -3,7 +3,9 @@
 pub mod book;
 pub mod fleet;
 pub mod local;
+pub mod ordinary;
 pub mod process;
 pub mod saxpy;
+pub mod skip;
 pub mod small_disk;
 pub mod wait;
