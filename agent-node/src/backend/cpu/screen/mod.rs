@@ -19,7 +19,7 @@ mod run;
 
 use super::compile::Compiler;
 use super::failure;
-use super::toolchain::{Family, Sanitizer, Toolchain};
+use super::toolchain::{Sanitizer, Toolchain};
 use crate::backend::screen::{Missing, ScreenOffer, ScreenRequest, Screening};
 use crate::backend::{BufferUse, Evaluation, Failure, ResolvedStep};
 use fleet_config::domain::{Blame, FaultKind, Role, Screen, Stage, Status};
@@ -97,11 +97,6 @@ fn missing(toolchain: &Toolchain, screen: Screen) -> Option<Missing> {
         Screen::Address => (Sanitizer::Address, "libasan and libubsan"),
         Screen::RacesInBlock | Screen::RacesBetweenBlocks => (Sanitizer::Thread, "libtsan"),
     };
-    if sanitizer == Sanitizer::Thread && toolchain.family == Family::Clang {
-        // Seen with clang 14: the program aborts before its main.
-        let cause = "the ThreadSanitizer of clang does not start in this sandbox".to_owned();
-        return Some(Missing { cause, next: "start the node with g++ as its compiler".to_owned() });
-    }
     if toolchain.sanitizers.contains(&sanitizer) {
         return None;
     }

@@ -5,6 +5,9 @@ use super::report::{View, hex, place, triple};
 use crate::backend::Failure;
 use fleet_config::domain::{FaultKind, LaunchPlace, MemoryPlace, Screen, SourcePlace};
 
+/// What clang's ThreadSanitizer calls a variable whose name it would have to ask another program for.
+const NAMELESS: &str = "<null>";
+
 /// One side of a race.
 struct Access {
     /// `write`, `atomic write`, `read`, `atomic read`.
@@ -52,6 +55,9 @@ fn name_of<'a>(lines: &[&'a str], thread: &str) -> Option<&'a str> {
 fn global(lines: &[&str], address: u64, by: Option<LaunchPlace>) -> Option<MemoryPlace> {
     let said = lines.iter().find_map(|line| line.trim_start().strip_prefix("Location is global '"))?;
     let (name, rest) = said.split_once('\'')?;
+    if name == NAMELESS {
+        return None;
+    }
     let (_, rest) = rest.split_once(" of size ")?;
     let (size, rest) = rest.split_once(" at 0x")?;
     let start = hex(rest.split(' ').next()?)?;
@@ -155,6 +161,16 @@ muster-done
         assert_eq!(cause.fault, Some(FaultKind::Race));
         let expected = "race on `s` at byte 128: atomic read of 4 bytes by block (0,0,0), thread (31,0,0) (task.h:5), and write of 4 bytes by block (0,0,0), thread (32,0,0) (k.cu:4), in no order";
         assert_eq!(cause.message, expected);
+    }
+
+    #[test]
+    fn a_variable_without_a_name_is_not_given_one() {
+        let said = "global 'f::s' of size 256 at 0x55555555a0f0";
+        let report = REPORT.replace(said, "global '<null>' at 0x000000000000");
+        assert!(report != REPORT);
+        let cause = check(&report).unwrap();
+        assert!(cause.memory.is_none() && cause.message.contains("memory of no known name"), "{}", cause.message);
+        assert_eq!(cause.source.unwrap().line, 4);
     }
 
     #[test]

@@ -391,12 +391,21 @@ bool start_scheduler() {
 // A kernel without static shared memory has no more than our own variables there, with their padding.
 constexpr size_t OWN_LOCALS_MAX = 96;
 
+// clang puts a sanitizer's library into the program itself, and with it the library's own thread-local state beside the
+// static shared memory of a candidate: overwriting all of it takes the sanitizer its state. (GCC's are libraries with a
+// part of their own.) Static shared memory then begins with what the block before left.
+#if MUSTER_SCREEN && defined(__clang__)
+constexpr bool STATIC_SHARED_BEGINS_AS_POISON = false;
+#else
+constexpr bool STATIC_SHARED_BEGINS_AS_POISON = true;
+#endif
+
 // Shared memory begins as poison, usually NaN or -1, so that reading before writing shows.
 void poison() {
   Scheduler& s = *scheduler;
   struct { Index a, b, c, d; unsigned linear, stack; char* dynamic; Scheduler* scheduler; } keep = {
       threadIdx, blockIdx, blockDim, gridDim, muster_linear, running_stack, muster_dynamic_shared, scheduler};
-  if (s.static_size > OWN_LOCALS_MAX) {
+  if (STATIC_SHARED_BEGINS_AS_POISON && s.static_size > OWN_LOCALS_MAX) {
     memset(s.static_shared, int(s.launch->shared_poison), s.static_size);
     threadIdx = keep.a, blockIdx = keep.b, blockDim = keep.c, gridDim = keep.d;
     muster_linear = keep.linear, running_stack = keep.stack;

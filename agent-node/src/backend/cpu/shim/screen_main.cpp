@@ -158,6 +158,7 @@ void run_step(uint64_t blocks_max) {
 }
 }
 
+// A sanitizer may start no other program here: lines are found from the places in this one that a report names.
 #if MUSTER_SCREEN == 1
 extern "C" {
 uintptr_t __asan_get_report_address();
@@ -177,6 +178,7 @@ __attribute__((visibility("default"))) void __ubsan_on_report() { say_place(); }
 __attribute__((visibility("default"))) const char* __asan_default_options() {
   return "halt_on_error=1:exitcode=66:detect_leaks=0:detect_stack_use_after_return=0:handle_segv=1:handle_sigfpe=1:"
          "handle_sigill=1:handle_abort=0:allocator_may_return_null=1:print_summary=0:print_legend=0:color=never:"
+         "external_symbolizer_path=:"
          "stack_trace_format='    #%n (%m+%o) %F %S'";
 }
 __attribute__((visibility("default"))) const char* __ubsan_default_options() {
@@ -187,7 +189,7 @@ __attribute__((visibility("default"))) const char* __ubsan_default_options() {
 extern "C" {
 __attribute__((visibility("default"))) const char* __tsan_default_options() {
   return "halt_on_error=0:exitcode=66:report_thread_leaks=0:report_destroy_locked=0:report_signal_unsafe=0:"
-         "history_size=4:detect_deadlocks=0:die_after_fork=0:print_summary=0:color=never:"
+         "history_size=4:detect_deadlocks=0:die_after_fork=0:print_summary=0:color=never:external_symbolizer_path=:"
          "stack_trace_format='    #%n (%m+%o) %F %S'";
 }
 // Between blocks, volatile is how a kernel says that another one may look at any time. (GCC's parameter
