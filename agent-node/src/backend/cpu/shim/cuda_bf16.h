@@ -15,13 +15,6 @@
 #define NARROW_NO_OPERATORS
 #endif
 #include "muster_narrow_types.h"
-#undef NARROW
-#undef NARROW2
-#undef NARROW_RAW
-#undef NARROW2_RAW
-#undef NARROW_FORMAT
-#undef NARROW_NO_CONVERSIONS
-#undef NARROW_NO_OPERATORS
 
 MUSTER_NARROW_NAMES(__nv_bfloat16, __nv_bfloat162, bfloat16, bfloat162)
 

@@ -75,3 +75,12 @@ template <> struct Narrow<NARROW> {
 
 #include "muster_narrow_scalar.h"
 #include "muster_narrow_pair.h"
+
+// For the next format.
+#undef NARROW
+#undef NARROW2
+#undef NARROW_RAW
+#undef NARROW2_RAW
+#undef NARROW_FORMAT
+#undef NARROW_NO_CONVERSIONS
+#undef NARROW_NO_OPERATORS
