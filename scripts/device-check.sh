@@ -39,32 +39,21 @@ say() { [ "$json" = yes ] || printf '\n== %s\n' "$*"; }
 show() { if [ "$json" = yes ]; then cat >/dev/null; else cat; fi; }
 die() { echo "device-check: $*" >&2; exit 1; }
 
-[ "$(uname -s)" = Linux ] || die "this needs Linux"
 [ -e /dev/nvidiactl ] || die "there is no NVIDIA GPU here (/dev/nvidiactl is missing); load the driver, or give the container its devices"
 command -v nvidia-smi >/dev/null || echo "device-check: nvidia-smi is missing; its facts are left out" >&2
-if [ -z "${MUSTER_BIN:-}" ]; then
-  command -v cargo >/dev/null || die "Rust is missing: see https://rustup.rs, or set MUSTER_BIN to a folder with the three binaries"
-  say "build"
-  cargo build --quiet --locked --release -p coordinator
-  cargo build --quiet --locked --release -p agent-node
-  MUSTER_BIN=${CARGO_TARGET_DIR:-$PWD/target}/release
-fi
-export MUSTER_BIN
-muster=$MUSTER_BIN/muster node=$MUSTER_BIN/muster-node
-for binary in muster muster-coordinator muster-node; do
-  [ -x "$MUSTER_BIN/$binary" ] || die "$MUSTER_BIN/$binary is missing"
-done
+say "the binaries"
+# shellcheck source=scripts/lib/fleet.sh
+. scripts/lib/fleet.sh
+find_binaries
 
 [ -n "$out" ] || out=$(mktemp -d "${TMPDIR:-/tmp}/muster-device.XXXXXX")
 mkdir -p "$out" && out=$(cd "$out" && pwd)
 state=$(mktemp -d "${TMPDIR:-/tmp}/muster-state.XXXXXX")
 export MUSTER_STATE=$state
-node_pid=
 stop() {
   code=$?
   trap - EXIT
-  if [ -n "$node_pid" ] && kill "$node_pid" 2>/dev/null; then wait "$node_pid" || true; fi
-  "$muster" down >/dev/null 2>&1 || true
+  end_fleet
   cp "$state/coordinator.log" "$out/" 2>/dev/null || true
   if [ "$code" -ne 0 ]; then
     echo "device-check: failed; logs are in $out. The node's last words:" >&2
@@ -114,7 +103,7 @@ await_node() {
   one="architecture=$class&device.uuid=$("$muster" node list --json | grep -oE '"id": *"GPU-[^"]*"' | sort -u | head -1 | grep -o 'GPU-[^"]*')"
 }
 restart_node() {
-  kill "$node_pid" && wait "$node_pid" || true
+  if kill "$node_pid"; then wait "$node_pid" || true; fi
   for _ in $(seq 100); do "$muster" node list | grep -q ' ready ' || break; sleep 0.1; done
   start_node "$@"
   await_node

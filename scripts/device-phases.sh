@@ -1,3 +1,5 @@
+# shellcheck shell=bash
+# shellcheck disable=SC2154 # what is not assigned here is of scripts/device-check.sh
 # Further phases of scripts/device-check.sh, which sources this: each submits, waits for a bounded time, and sums up what
 # the ledger says about it (`muster bench attempts`). A phase that runs out of time says so and is summed up as far as it came.
 
@@ -56,7 +58,7 @@ variants() {
 phase_repeat() {
   local from turn
   from=$(leaves)
-  for turn in $(seq "$1"); do submitted repeat 60 matmul-f32 scripts/sample/candidates/tiled.cu --on "$one" --fresh; done
+  for _ in $(seq "$1"); do submitted repeat 60 matmul-f32 scripts/sample/candidates/tiled.cu --on "$one" --fresh; done
   summed repeat "$from"
   local spans
   spans=$(grep -oE '"candidate_span_ppm": *[0-9]+' "$out/repeat.attempts.json" | grep -oE '[0-9]+$' | sort -n | tail -1 || true)
@@ -77,6 +79,7 @@ phase_throughput() {
   summed throughput-warm "$from"
   restart_node --standby 0
   from=$(leaves)
+  # shellcheck disable=SC2012,SC2046 # names of our own making, without blanks
   submitted throughput-no-standby 60 matmul-f32 $(ls "$files"/*.cu | head -n $((($1 + 3) / 4))) --on "$one" --fresh
   summed throughput-no-standby "$from"
   restart_node

@@ -31,28 +31,16 @@ die() { echo "run-cases: $*" >&2; exit 1; }
 folder=$(cd "$folder" && pwd)
 cd "$(dirname "$0")/.."
 
-[ "$(uname -s)" = Linux ] || die "this needs Linux"
-if [ -z "${MUSTER_BIN:-}" ]; then
-  command -v cargo >/dev/null || die "Rust is missing: see https://rustup.rs, or set MUSTER_BIN to a folder with the three binaries"
-  # One package at a time: features unify in a workspace build, and nodes are built without the index.
-  cargo build --quiet --locked --release -p coordinator >&2
-  cargo build --quiet --locked --release -p agent-node >&2
-  MUSTER_BIN=${CARGO_TARGET_DIR:-$PWD/target}/release
-fi
-export MUSTER_BIN
-muster=$MUSTER_BIN/muster node=$MUSTER_BIN/muster-node
-for binary in muster muster-coordinator muster-node; do
-  [ -x "$MUSTER_BIN/$binary" ] || die "$MUSTER_BIN/$binary is missing; put all three binaries there, or unset MUSTER_BIN to build them"
-done
+# shellcheck source=scripts/lib/fleet.sh
+. scripts/lib/fleet.sh
+find_binaries
 
 state=$(mktemp -d "${TMPDIR:-/tmp}/muster-cases.XXXXXX")
 export MUSTER_STATE=$state
-node_pid=
 stop() {
   code=$?
   trap - EXIT
-  if [ -n "$node_pid" ] && kill "$node_pid" 2>/dev/null; then wait "$node_pid" || true; fi
-  "$muster" down >/dev/null 2>&1 || true
+  end_fleet
   if [ "$keep" = yes ]; then echo "run-cases: state kept in $state" >&2; else rm -rf "$state"; fi
   exit "$code"
 }
