@@ -10,12 +10,12 @@ const SUMMANDS: f64 = 2048.0;
 
 /// Whether values drawn so may be replaced: those that no seed changes mean what they say.
 pub(super) fn applies(element: ElementType, input: &Input) -> bool {
-    limits(element).is_some() && matches!(input, Input::Normal { .. } | Input::Uniform { .. })
+    element.float_limits().is_some() && matches!(input, Input::Normal { .. } | Input::Uniform { .. })
 }
 
 /// `drawn` with every element as `kind` wants it. `number` makes buffers differ from one another.
 pub(super) fn stressed(kind: Stress, element: ElementType, drawn: &[u8], number: u64) -> Vec<u8> {
-    let (Some((smallest, largest)), Some(width)) = (limits(element), element.bytes()) else {
+    let (Some((smallest, largest)), Some(width)) = (element.float_limits(), element.bytes()) else {
         return drawn.to_vec();
     };
     let mut bytes = Vec::with_capacity(drawn.len());
@@ -35,28 +35,6 @@ pub(super) fn stressed(kind: Stress, element: ElementType, drawn: &[u8], number:
         push_real(&mut bytes, element, value);
     }
     bytes
-}
-
-/// Smallest normal and largest number of a float type; nothing for other types.
-fn limits(element: ElementType) -> Option<(f64, f64)> {
-    match element {
-        ElementType::F64 => Some((f64::MIN_POSITIVE, f64::MAX)),
-        ElementType::F32 => Some((f32::MIN_POSITIVE.into(), f32::MAX.into())),
-        ElementType::F16 => Some((2.0_f64.powi(-14), 65504.0)),
-        ElementType::Bf16 => Some((f32::MIN_POSITIVE.into(), 3.389_531_389_251_535_5e38)),
-        ElementType::I64
-        | ElementType::I32
-        | ElementType::I16
-        | ElementType::I8
-        | ElementType::U64
-        | ElementType::U32
-        | ElementType::U16
-        | ElementType::U8
-        | ElementType::Bool
-        | ElementType::Fp8E4m3
-        | ElementType::Fp8E5m2
-        | ElementType::Fp4E2m1 => None,
-    }
 }
 
 /// From 0 up to 1, by SplitMix64 (Steele, Lea and Flood 2014) of the index.
@@ -90,7 +68,7 @@ mod tests {
     #[test]
     fn hard_values_are_finite_and_where_their_kind_says() {
         for element in [ElementType::F64, ElementType::F32, ElementType::F16, ElementType::Bf16] {
-            let (smallest, largest) = limits(element).unwrap();
+            let (smallest, largest) = element.float_limits().unwrap();
             assert!(values(Stress::Zeros, element).iter().all(|value| *value == 0.0));
             assert!(values(Stress::Equal, element).iter().all(|value| *value == 0.5));
             let near = values(Stress::NearZero, element);

@@ -61,6 +61,29 @@ impl ElementType {
     pub fn bytes(self) -> Option<u64> {
         self.bits().is_multiple_of(8).then(|| u64::from(self.bits() / 8))
     }
+    /// Smallest normal and largest number of a float type that can be run; `None` for all others.
+    pub fn float_limits(self) -> Option<(f64, f64)> {
+        match self {
+            Self::F64 => Some((f64::MIN_POSITIVE, f64::MAX)),
+            Self::F32 => Some((f32::MIN_POSITIVE.into(), f32::MAX.into())),
+            // 2^-14 and (2 - 2^-10) · 2^15, IEEE 754 binary16.
+            Self::F16 => Some((1.0 / 16_384.0, 65_504.0)),
+            // (2 - 2^-7) · 2^127: the exponents of binary32 and eight bits of its significand.
+            Self::Bf16 => Some((f32::MIN_POSITIVE.into(), 3.389_531_389_251_535_5e38)),
+            Self::I64
+            | Self::I32
+            | Self::I16
+            | Self::I8
+            | Self::U64
+            | Self::U32
+            | Self::U16
+            | Self::U8
+            | Self::Bool
+            | Self::Fp8E4m3
+            | Self::Fp8E5m2
+            | Self::Fp4E2m1 => None,
+        }
+    }
     /// Whether equality is exact: integers and bool are compared bit for bit whatever the tolerance says.
     pub fn is_exact(self) -> bool {
         match self {

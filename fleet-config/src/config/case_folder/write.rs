@@ -310,23 +310,7 @@ fn draw(element: ElementType, start: &Start, count: u64) -> Result<Draw, String>
 
 /// A constant in the schema is cast to the element type.
 fn constant(element: ElementType, value: f64) -> Result<String, String> {
-    let largest = match element {
-        ElementType::F16 => 65_504.0,
-        ElementType::Bf16 | ElementType::F32 => f64::from(f32::MAX),
-        ElementType::F64
-        | ElementType::I64
-        | ElementType::I32
-        | ElementType::I16
-        | ElementType::I8
-        | ElementType::U64
-        | ElementType::U32
-        | ElementType::U16
-        | ElementType::U8
-        | ElementType::Bool
-        | ElementType::Fp8E4m3
-        | ElementType::Fp8E5m2
-        | ElementType::Fp4E2m1 => f64::MAX,
-    };
+    let largest = element.float_limits().map_or(f64::MAX, |(_, largest)| largest);
     let decimal = Decimal::from_f64(value).map_err(|error| error.to_string())?;
     let exact =
         generator::check(&Input::Constant { value: decimal }, element, 1).is_ok() && value.abs() <= largest;
