@@ -56,7 +56,7 @@ variants() {
 
 # The same candidate again and again: its medians must agree within half a percent.
 phase_repeat() {
-  local from turn
+  local from
   from=$(leaves)
   for _ in $(seq "$1"); do submitted repeat 60 matmul-f32 scripts/sample/candidates/tiled.cu --on "$one" --fresh; done
   summed repeat "$from"

@@ -30,6 +30,7 @@ pub(super) fn fence(profile: Profile) -> Result<BpfProgram, Error> {
     match profile {
         Profile::Compiler | Profile::Harness | Profile::CpuWorker | Profile::Worker | Profile::Screen => {
             rules.extend(listed(FENCE_BUT_GPU));
+            rules.insert(libc::SYS_fcntl, of_descriptors()?);
         }
         Profile::CudaWorker => allow_local_listening(&mut rules)?,
     }
@@ -105,6 +106,10 @@ pub(super) fn install(program: &BpfProgram) -> Result<(), Error> {
 const EPERM: u32 = libc::EPERM.unsigned_abs();
 /// One number on all architectures since Linux 6.6; the libc crate lacks it on aarch64.
 const FCHMODAT2: i64 = 452;
+const F_SETSIG: i32 = 10; // include/uapi/asm-generic/fcntl.h
+const F_SETOWN_EX: i32 = 15;
+/// One number on all architectures since Linux 6.5.
+const CACHESTAT: i64 = 451;
 const PR_SET_VMA: i32 = 0x5356_4d41; // include/uapi/linux/prctl.h; C libraries name their mappings with it
 
 /// Comparisons of one argument. `HighEq` looks at its upper half, which a pointer has.
@@ -143,6 +148,13 @@ fn allow_local_listening(rules: &mut Rules) -> Result<(), Error> {
     }
     rules.insert(libc::SYS_socket, vec![rule(&[(0, Ne, u64::from(libc::AF_UNIX.unsigned_abs()))])?]);
     Ok(())
+}
+
+/// Commands of `fcntl` by which a descriptor sends signals to any process of the user, watches a folder, or keeps others
+/// from opening a file.
+fn of_descriptors() -> Result<Vec<SeccompRule>, Error> {
+    let commands = [libc::F_SETOWN, F_SETSIG, F_SETOWN_EX, libc::F_SETLEASE, libc::F_NOTIFY];
+    commands.into_iter().map(|command| rule(&[(1, Eq, u64::from(command.unsigned_abs()))])).collect()
 }
 
 fn refuse_new_namespaces(rules: &mut Rules) -> Result<(), Error> {
@@ -227,7 +239,7 @@ const FENCE: &[i64] = &[
 const FENCE_LEGACY: &[i64] = &[
     libc::SYS_chmod, libc::SYS_chown, libc::SYS_lchown, libc::SYS_utime, libc::SYS_utimes, libc::SYS_futimesat,
     libc::SYS_mknod, libc::SYS_symlink, libc::SYS_link, libc::SYS_iopl, libc::SYS_ioperm, libc::SYS_modify_ldt,
-    libc::SYS_uselib, libc::SYS_ustat,
+    libc::SYS_uselib, libc::SYS_ustat, libc::SYS_inotify_init,
 ];
 #[cfg(not(target_arch = "x86_64"))]
 const FENCE_LEGACY: &[i64] = &[];
@@ -246,6 +258,11 @@ const FENCE_BUT_GPU: &[i64] = &[
     libc::SYS_ioprio_set,
     libc::SYS_mbind,
     libc::SYS_migrate_pages,
+    // Names of files that are opened by others, and which parts of shared files others have read.
+    libc::SYS_inotify_init1,
+    libc::SYS_inotify_add_watch,
+    libc::SYS_mincore,
+    CACHESTAT,
 ];
 
 /// What a GPU worker may not do any more once its driver runs.
@@ -270,7 +287,7 @@ const NEW_PROGRAMS: &[i64] = &[libc::SYS_execve, libc::SYS_execveat];
 const WORKER_ALLOWED: &[i64] = &[
     // Memory.
     libc::SYS_munmap, libc::SYS_mprotect, libc::SYS_mremap, libc::SYS_madvise, libc::SYS_brk,
-    libc::SYS_mincore, libc::SYS_msync, libc::SYS_mlock, libc::SYS_munlock,
+    libc::SYS_msync, libc::SYS_mlock, libc::SYS_munlock,
     // Threads that exist already.
     libc::SYS_futex, libc::SYS_set_robust_list, libc::SYS_get_robust_list, libc::SYS_rseq, libc::SYS_membarrier,
     libc::SYS_sched_yield, libc::SYS_sched_getaffinity, libc::SYS_gettid, libc::SYS_getpid, libc::SYS_getcpu,

@@ -114,7 +114,11 @@ impl Base {
     /// What of `own`, the group that process `id` is in, or of the group above it, can be used.
     fn find(own: &Path, id: u32) -> Result<Self, String> {
         if !own.join("cgroup.type").exists() {
-            return Err("the node runs in the root group, which is the system's".to_owned());
+            let listed = words(&own.join("cgroup.controllers"));
+            return Err(match lacking(&listed) {
+                Some(missing) => format!("the controller `{missing}` belongs to cgroup v1 on this machine"),
+                None => "the node runs in the root group, which is the system's".to_owned(),
+            });
         }
         // systemd's `DelegateSubgroup=`, or a node that moved before: the group above is the delegated one, and empty.
         let above = own.parent().filter(|above| above.join("cgroup.type").exists() && is_empty(above));
@@ -126,7 +130,7 @@ impl Base {
             return Err(format!("{} is not delegated to this user", folder.display()));
         }
         let listed = words(&folder.join("cgroup.controllers"));
-        if let Some(missing) = NEEDED.iter().find(|name| !listed.iter().any(|have| have == *name)) {
+        if let Some(missing) = lacking(&listed) {
             return Err(format!("the controller `{missing}` is not delegated in {}", folder.display()));
         }
         if is_own && words(&folder.join("cgroup.procs")) != [id.to_string()] {
@@ -152,6 +156,11 @@ impl Base {
         }
         Ok(())
     }
+}
+
+/// The first controller that is needed and not listed.
+fn lacking(listed: &[String]) -> Option<&'static str> {
+    NEEDED.into_iter().find(|name| !listed.iter().any(|have| have == name))
 }
 
 /// Controllers can be handed on and processes moved by this user.
@@ -300,6 +309,8 @@ mod tests {
         group(&own, "cpu memory\n", "41\n");
         assert!(Base::find(&own, 41).unwrap_err().contains("`pids`"));
         fs::remove_file(own.join("cgroup.type")).unwrap();
+        assert!(Base::find(&own, 41).unwrap_err().contains("`pids` belongs to cgroup v1"));
+        fs::write(own.join("cgroup.controllers"), "memory pids\n").unwrap();
         assert!(Base::find(&own, 41).unwrap_err().contains("root group"));
     }
 

@@ -19,7 +19,9 @@ pub(super) fn apply(profile: Profile, limits: &ResourceLimits) -> io::Result<()>
     lower(Resource::Cpu, limits.cpu_seconds, limits.cpu_seconds.saturating_add(1))?;
     lower(Resource::Fsize, file_size, file_size)?;
     lower(Resource::Nofile, limits.open_files, limits.open_files)?;
-    lower(Resource::Core, 0, 0)?;
+    // No file is as small as one byte, and with 0 the kernel would still start a helper that the machine names
+    // (core(5)): root's, on memory that a candidate filled.
+    lower(Resource::Core, 1, 1)?;
     lower(Resource::Msgqueue, 0, 0)?;
     lower(Resource::Stack, STACK_SOFT, STACK_HARD)?;
     if !rustix::process::getuid().is_root() {

@@ -8,7 +8,7 @@ use super::report::probe;
 use super::request::{Confinement, Level, Profile, Request, ResourceLimits};
 use super::toolchain::system_toolchain;
 use super::view::may_use_tmp;
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use rustix::fs::{MemfdFlags, Mode, SealFlags, fchmod, fcntl_add_seals, ftruncate, memfd_create};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io;
@@ -177,6 +177,8 @@ fn output_file(size: usize) -> io::Result<OwnedFd> {
     let page = rustix::param::page_size();
     let file = memfd_create("output", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
     ftruncate(&file, size.next_multiple_of(page) as u64)?;
+    // Files in memory are executable when they are made, and Landlock knows no path of theirs.
+    fchmod(&file, Mode::RUSR | Mode::WUSR)?;
     fcntl_add_seals(&file, SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL)?;
     Ok(file)
 }

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <string>
+#include <sys/inotify.h>
 #include <sys/ioctl.h>
 #include <sys/ipc.h>
 #include <sys/mman.h>
@@ -87,6 +88,27 @@ static bool fills(int flags, int protection, int most) {
 static void* idle(void*) {
   for (;;) pause();
   return nullptr;
+}
+
+// Which pages of the C library are in memory says what other programs did with it.
+static bool sees_pages_of_others() {
+  int f = -1;
+  for (const char* path : {"/usr/lib/x86_64-linux-gnu/libc.so.6", "/usr/lib/aarch64-linux-gnu/libc.so.6", "/usr/lib64/libc.so.6", "/lib/libc.so.6"})
+    if (f < 0) f = open(path, O_RDONLY);
+  void* p = f < 0 ? MAP_FAILED : mmap(nullptr, 1 << 20, PROT_READ, MAP_SHARED, f, 0);
+  unsigned char pages[256] = {};
+  return p != MAP_FAILED && mincore(p, 1 << 20, pages) == 0;
+}
+// Executes what was written to standard output, without writing any: any answer but a lack of the right means that it could.
+static bool runs_output() {
+  int pid = fork();
+  if (pid == 0) {
+    char* argv[] = {(char*)"x", nullptr};
+    execve("/proc/self/fd/1", argv, environ);
+    _exit(errno == EACCES || errno == EPERM || errno == ENOENT ? 1 : 0);
+  }
+  int status = 0;
+  return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
 }
 
 // What is not there is no attack: every name is answered or the test fails.
@@ -170,17 +192,39 @@ static int attempt(const std::string& a) {
   if (a == "message-queue-posix") { mqd_t q = mq_open(("/" + name_of_socket).c_str(), O_CREAT | O_RDWR, 0600, nullptr); mq_unlink(("/" + name_of_socket).c_str()); return q >= 0; }
   if (a == "environment") return getenv("MUSTER_PLANTED") != nullptr;
   if (a == "leave-session") return setsid() >= 0 || setpgid(0, 0) == 0;
-  if (a == "own-score") { int f = open("/proc/self/oom_score_adj", O_WRONLY); return f >= 0 && write(f, "0", 1) == 1; }
+  if (a == "own-score") { int f = open("/proc/self/oom_score_adj", O_RDWR); char was[16]; long n = f < 0 ? -1 : read(f, was, sizeof was); return n > 0 && pwrite(f, was, n, 0) == n; }
   if (a == "host-name") return sethostname("stolen", 6) == 0;
   if (a == "kernel-setting") return made(open("/proc/sys/kernel/core_pattern", O_WRONLY)) || made(open("/proc/sysrq-trigger", O_WRONLY));
   if (a == "kernel-log") return done(syscall(SYS_syslog, 3, (char*)std::string(64, 0).data(), 64)) || made(open("/dev/kmsg", O_RDONLY));
   if (a == "device-memory") return made(open("/dev/mem", O_RDONLY)) || made(open("/dev/vda", O_RDONLY)) || made(open("/dev/urandom", O_RDONLY));
   if (a == "terminal") return ioctl(0, TIOCSTI, "x") == 0 || made(open("/dev/tty", O_RDWR));
+  if (a == "inherited-descriptor") { for (int f = 3; f < 1024; ++f) if (fcntl(f, F_GETFD) >= 0) return 1; return 0; }
+  if (a == "victim-signal-by-descriptor") { int p[2]; return pipe(p) == 0 && fcntl(p[0], F_SETOWN, victim) == 0; }
+  if (a == "choose-signal") { int p[2]; return pipe(p) == 0 && fcntl(p[0], F_SETSIG, SIGKILL) == 0; }
+  if (a == "lease") { int f = open((folder + "/hello.cpp").c_str(), O_RDONLY); return f >= 0 && fcntl(f, F_SETLEASE, F_RDLCK) == 0; }
+  if (a == "watch-secret") { int f = inotify_init(); return f >= 0 && inotify_add_watch(f, secret.c_str(), IN_OPEN) >= 0; }
+  if (a == "watch-folder") { int f = open(folder.c_str(), O_RDONLY | O_DIRECTORY); return f >= 0 && fcntl(f, F_NOTIFY, DN_ACCESS) == 0; }
+  if (a == "page-cache") return sees_pages_of_others();
+  if (a == "own-memory-file") return made(open("/proc/self/mem", O_RDWR));
+  if (a == "output-file-run") return runs_output();
+  if (a == "new-privileges") return prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 0;
+  if (a == "powers") { struct { unsigned version; int pid; } head = {0x20080522, 0}; unsigned sets[6] = {}; return syscall(SYS_capget, &head, sets) == 0 && (sets[0] | sets[1] | sets[3] | sets[4]); }
+  if (a == "core-dump") { rlimit l; return getrlimit(RLIMIT_CORE, &l) != 0 || l.rlim_cur != 1 || l.rlim_max != 1; }
+  if (a == "first-signal") return kill(1, 0) == 0;
+  if (a == "first-environ") return reads("/proc/1/environ") || made(open("/proc/1/mem", O_RDONLY));
+  if (a == "link-out") return link((folder + "/hello.cpp").c_str(), (folder + "/../../linked").c_str()) == 0 && unlink((folder + "/../../linked").c_str()) == 0;
+  if (a == "rename-out") { close(open((folder + "/moves").c_str(), O_WRONLY | O_CREAT, 0600)); return rename((folder + "/moves").c_str(), (folder + "/../../moved").c_str()) == 0 && unlink((folder + "/../../moved").c_str()) == 0; }
+  if (a == "exchange") return syscall(SYS_renameat2, AT_FDCWD, secret.c_str(), AT_FDCWD, (folder + "/hello.cpp").c_str(), 2) == 0 && syscall(SYS_renameat2, AT_FDCWD, secret.c_str(), AT_FDCWD, (folder + "/hello.cpp").c_str(), 2) == 0;
+  if (a == "secret-memory") return made(syscall(SYS_memfd_secret, 0));
   // Only namespaces hide these.
   if (a == "see-secret") { struct stat s; return stat(secret.c_str(), &s) == 0; }
   if (a == "see-victim") { struct stat s; return stat(of_victim("").c_str(), &s) == 0; }
   if (a == "see-host-name") { char n[256] = {}; gethostname(n, 255); return strcmp(n, "muster") != 0; }
   // Bombs with an end of their own.
+  if (a == "few-processes") {
+    for (int n = 0; n < 40; ++n) { int p = fork(); if (p < 0) return 0; if (p == 0) idle(nullptr); }
+    return 1;
+  }
   if (a == "bomb-processes") {
     int n = 0;
     for (; n < 600; ++n) { int p = fork(); if (p < 0) break; if (p == 0) idle(nullptr); }

@@ -1,7 +1,7 @@
 //! Attacks on everything outside, each tried without a sandbox first: by a program that stands for a compiler that was
 //! taken over, and by a library that a locked worker loads as it loads candidates.
 
-use super::{PATIENCE, Place, SECRET, confinement, level, run};
+use super::{PATIENCE, Place, SECRET, confinement, level, run, skipped};
 use agent_node::sandbox::{ExitHow, Level, Profile, spawn};
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, OsStr};
@@ -28,6 +28,8 @@ use Control::{Untried, Works};
 
 /// Refused at both levels, to compilers and to workers.
 const REFUSED: &[(&str, Control)] = &[
+    // The first, before others leave descriptors open.
+    ("inherited-descriptor", Untried),
     ("read-passwd", Works),
     ("read-secret", Works),
     ("read-relative", Works),
@@ -92,6 +94,23 @@ const REFUSED: &[(&str, Control)] = &[
     ("kernel-log", Untried),
     ("device-memory", Works),
     ("terminal", Untried),
+    ("victim-signal-by-descriptor", Works),
+    ("choose-signal", Works),
+    ("lease", Works),
+    ("watch-secret", Works),
+    ("watch-folder", Works),
+    ("page-cache", Works),
+    ("own-memory-file", Works),
+    ("output-file-run", Untried),
+    ("new-privileges", Works),
+    ("powers", Works),
+    ("core-dump", Works),
+    ("first-signal", Works),
+    ("first-environ", Works),
+    ("link-out", Works),
+    ("rename-out", Works),
+    ("exchange", Works),
+    ("secret-memory", Untried),
     // These come last: without a sandbox they take the others' targets away.
     ("truncate-secret", Works),
     ("rename-secret", Works),
@@ -199,7 +218,7 @@ fn as_a_compiler(
     let path = place.job.join("attack");
     let mut request = place.request(path.to_str().unwrap(), &arguments);
     request.executable.push(path);
-    request.limits.memory = Some(512 << 20);
+    request.limits.memory = Some(192 << 20);
     let exit = run(request);
     (answers(&exit.output.text()), exit.how)
 }
@@ -211,7 +230,7 @@ fn as_a_worker(place: &Place, names: &[&str], victim: &str, socket: &str) -> BTr
     {
         request.environment.push((name.into(), value.into()));
     }
-    request.limits.memory = Some(512 << 20);
+    request.limits.memory = Some(192 << 20);
     let exit = run(request);
     let text = exit.output.text();
     assert!(exit.success(), "{:?} {text}", exit.how);
@@ -317,18 +336,50 @@ fn bombs_of_a_compiler_end_at_their_bounds_and_leave_nothing() {
     }
     // SAFETY: asks for this process's user.
     let is_root = unsafe { libc::getuid() } == 0;
-    let (answers, _) = as_a_compiler(&place, &["bomb-processes"], "0", "x");
     // The kernel counts no processes of root at level `kernel`; they end with their group all the same.
-    let bounded = level() == Level::Full || !is_root;
-    if bounded {
-        assert_eq!(answers.get("bomb-processes"), Some(&false));
+    if level() == Level::Full || !is_root {
+        match room_for_processes() {
+            room if room > 1500 => {
+                let (answers, _) = as_a_compiler(&place, &["bomb-processes"], "0", "x");
+                assert_eq!(answers.get("bomb-processes"), Some(&false));
+            }
+            room => skipped(format!("a bomb of processes: this machine lets {room} of them run")),
+        }
     }
+    let (answers, _) = as_a_compiler(&place, &["few-processes"], "0", "x");
+    assert!(answers.contains_key("few-processes"));
     let path = place.job.join("attack");
     let left = fs::read_dir("/proc").unwrap().flatten().filter(|entry| {
         fs::read(entry.path().join("cmdline")).is_ok_and(|line| line.starts_with(path.as_os_str().as_bytes()))
     });
     let still = |entry: &fs::DirEntry| !super::gone(entry.file_name().to_str().unwrap());
     assert_eq!(left.filter(still).count(), 0);
+}
+
+/// How many more processes the control group of this machine or container takes; a bomb that fills it would hit the
+/// tests beside it.
+fn room_for_processes() -> u64 {
+    let number = |path: &str| fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
+    ["/sys/fs/cgroup", "/sys/fs/cgroup/pids"]
+        .iter()
+        .filter_map(|folder| number(&format!("{folder}/pids.max")).zip(number(&format!("{folder}/pids.current"))))
+        .map(|(most, now)| most.saturating_sub(now))
+        .min()
+        .unwrap_or(u64::MAX)
+}
+
+/// What confines this process already, such as a container: there some controls are lost that have nothing to do with
+/// the attack's code.
+fn confined_from_outside() -> Option<String> {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or("").trim().to_owned();
+    // CAP_DAC_OVERRIDE, CAP_KILL, CAP_SYS_PTRACE and CAP_SYS_ADMIN, include/uapi/linux/capability.h.
+    const POWERS: u64 = 1 << 1 | 1 << 5 | 1 << 19 | 1 << 21;
+    let powers = u64::from_str_radix(&field("CapEff:"), 16).unwrap();
+    let named = |what: &str, holds: bool| holds.then(|| what.to_owned());
+    named("it lacks powers of root", powers & POWERS != POWERS)
+        .or_else(|| named("it has a filter of system calls", field("Seccomp:") != "0"))
+        .or_else(|| named("it may gain no privileges", field("NoNewPrivs:") != "0"))
 }
 
 /// The attacks are real: without a sandbox they are won.
@@ -340,8 +391,7 @@ fn bombs_of_a_compiler_end_at_their_bounds_and_leave_nothing() {
 fn without_a_sandbox_the_same_code_wins() {
     // SAFETY: asks for this process's user.
     if unsafe { libc::getuid() } != 0 {
-        println!("SKIPPED: the settings of each machine decide what an ordinary user may do");
-        return;
+        return skipped("control of the attacks: settings of each machine decide what an ordinary user may do");
     }
     let (place, victim) = (armed(), Victim::new());
     let listening = Listening::new(&place);
@@ -374,8 +424,15 @@ fn without_a_sandbox_the_same_code_wins() {
         }
     }
     let _ = fs::remove_file(Path::new("/tmp").join(&listening.name));
-    assert!(lost.is_empty(), "{lost:?}");
-    assert!(works.len() >= 39, "{}", works.len());
+    assert!(works.len() >= 58, "{}", works.len());
+    match confined_from_outside() {
+        None => assert!(lost.is_empty(), "{lost:?}"),
+        // Most of them do without powers.
+        Some(why) => {
+            skipped(format!("control of attacks that are lost without our sandbox too, since {why}: {lost:?}"));
+            assert!(lost.len() <= works.len() / 3, "{lost:?}");
+        }
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 mod compiler;
 mod escapes;
+mod groups;
 mod lifetime;
 mod worker;
 
@@ -11,7 +12,9 @@ use agent_node::sandbox::{
     system_toolchain,
 };
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -55,6 +58,22 @@ impl Place {
         fs::create_dir_all(&job).unwrap();
         fs::write(state.path().join("secret"), format!("\"{SECRET}\"\n")).unwrap();
         Self { state, job }
+    }
+    /// Launcher and this test's binary where every user can reach them.
+    #[expect(clippy::disallowed_methods, reason = "the copies are the test's own and not made for a node")]
+    fn copies(&self) -> (PathBuf, PathBuf) {
+        let open = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+        open(self.state.path());
+        let copy = |from: &Path, name: &str| {
+            let to = self.state.path().join(name);
+            // By a program of its own: a descriptor open for writing here would be inherited by children that other tests
+            // start meanwhile, and the kernel runs no file that somebody still has open for writing.
+            assert!(std::process::Command::new("/bin/cp").arg(from).arg(&to).status().unwrap().success());
+            open(&to);
+            to
+        };
+        let launcher = copy(Path::new(env!("CARGO_BIN_EXE_muster-node")), "muster-node");
+        (launcher, copy(&std::env::current_exe().unwrap(), "tests"))
     }
     fn secret(&self) -> PathBuf {
         self.state.path().join("secret")
@@ -122,6 +141,11 @@ impl Place {
     }
 }
 
+/// Says that a part did not run, past the capture of a passing test's output, so that `scripts/check.sh` counts it.
+fn skipped(why: impl Display) {
+    let _said = writeln!(std::io::stderr().lock(), "\nSKIPPED: {why}");
+}
+
 fn name_launcher() {
     let launcher = std::env::var_os(LAUNCHER_VARIABLE).map(PathBuf::from);
     set_launcher(launcher.unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_muster-node"))));
@@ -166,7 +190,7 @@ fn this_kernel_gives_landlock_and_seccomp_and_the_level_follows_from_the_layers(
     let has_all = report.isolation.iter().all(|(_, layer)| matches!(layer, Layer::Present(_)));
     assert_eq!(report.level(), if has_all { Level::Full } else { Level::Kernel });
     if let Some(missing) = report.missing(Level::Full) {
-        println!("SKIPPED: level `full`: {missing}");
+        skipped(format!("level `full`: {missing}"));
     }
     let layers = report.layers(confinement(), Profile::CpuWorker);
     assert_eq!(layers.contains("network namespace"), level() == Level::Full, "{layers}");
@@ -181,28 +205,15 @@ fn all_again(user: Option<u32>, level: Option<&str>) {
     if is_again {
         return;
     }
-    if user.is_some() && !(is_root && Path::new("/usr/bin/setpriv").exists()) {
-        println!("SKIPPED: another user's part needs root and setpriv");
-        return;
+    if user.is_some() && !(is_root && Path::new(CHANGER).exists()) {
+        return skipped("the part of an ordinary user: that needs root and setpriv");
     }
     let place = Place::new();
-    let open = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
-    open(place.state.path());
-    // By a program of its own: a descriptor open for writing here would be inherited by children that other tests
-    // start meanwhile, and the kernel runs no file that somebody still has open for writing.
-    let copy = |from: &Path, name: &str| {
-        let to = place.state.path().join(name);
-        assert!(std::process::Command::new("/bin/cp").arg(from).arg(&to).status().unwrap().success());
-        open(&to);
-        to
-    };
-    let launcher = copy(Path::new(env!("CARGO_BIN_EXE_muster-node")), "muster-node");
-    let tests = copy(&std::env::current_exe().unwrap(), "tests");
+    let (launcher, tests) = place.copies();
     let mut command = match user {
         Some(user) => {
-            let mut command = std::process::Command::new("/usr/bin/setpriv");
-            let (user, group) = (format!("--reuid={user}"), format!("--regid={user}"));
-            command.args([user, group]).arg("--clear-groups").arg(tests);
+            let mut command = std::process::Command::new(CHANGER);
+            command.args(as_user(user)).arg(tests);
             command
         }
         None => std::process::Command::new(tests),
@@ -216,6 +227,18 @@ fn all_again(user: Option<u32>, level: Option<&str>) {
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
     let passed = text.split_once("test result: ok. ").and_then(|(_, rest)| rest.split(' ').next());
     assert!(passed.is_some_and(|passed| passed.parse::<u32>().unwrap() >= 24), "{text}");
+    let who = user.map_or("root".to_owned(), |user| format!("user {user}"));
+    for why in String::from_utf8_lossy(&output.stderr).lines().filter_map(|line| line.strip_prefix("SKIPPED: ")) {
+        skipped(format!("as {who} at level {}: {why}", level.unwrap_or("best")));
+    }
+}
+
+/// Changes the user before it starts a program; part of util-linux.
+const CHANGER: &str = "/usr/bin/setpriv";
+
+/// Its arguments for user `user` without groups.
+fn as_user(user: u32) -> [String; 3] {
+    [format!("--reuid={user}"), format!("--regid={user}"), "--clear-groups".to_owned()]
 }
 
 /// `nobody` on every Linux: a user without powers and without files.
