@@ -16,7 +16,8 @@ pub(crate) fn levels() -> Vec<&'static str> {
     match level["detail"].as_str() {
         Some("full") => vec!["full", "kernel"],
         Some("kernel") => {
-            let missing = checks.iter().find(|check| check["state"] == "weak" && check["name"] != "sandbox level");
+            let missing =
+                checks.iter().find(|check| check["state"] == "weak" && check["name"] != "sandbox level");
             skipped(format!("level `full`, which this machine does not give: {missing:?}"));
             vec!["kernel"]
         }

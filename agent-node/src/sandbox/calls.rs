@@ -30,6 +30,7 @@ pub(super) fn fence(profile: Profile) -> Result<BpfProgram, Error> {
     match profile {
         Profile::Compiler | Profile::Harness | Profile::CpuWorker | Profile::Worker | Profile::Screen => {
             rules.extend(listed(FENCE_BUT_GPU));
+            rules.extend(listed(FENCE_BUT_GPU_LEGACY));
             rules.insert(libc::SYS_fcntl, of_descriptors()?);
         }
         Profile::CudaWorker => allow_local_listening(&mut rules)?,
@@ -239,7 +240,7 @@ const FENCE: &[i64] = &[
 const FENCE_LEGACY: &[i64] = &[
     libc::SYS_chmod, libc::SYS_chown, libc::SYS_lchown, libc::SYS_utime, libc::SYS_utimes, libc::SYS_futimesat,
     libc::SYS_mknod, libc::SYS_symlink, libc::SYS_link, libc::SYS_iopl, libc::SYS_ioperm, libc::SYS_modify_ldt,
-    libc::SYS_uselib, libc::SYS_ustat, libc::SYS_inotify_init,
+    libc::SYS_uselib, libc::SYS_ustat,
 ];
 #[cfg(not(target_arch = "x86_64"))]
 const FENCE_LEGACY: &[i64] = &[];
@@ -264,6 +265,11 @@ const FENCE_BUT_GPU: &[i64] = &[
     libc::SYS_mincore,
     CACHESTAT,
 ];
+
+#[cfg(target_arch = "x86_64")]
+const FENCE_BUT_GPU_LEGACY: &[i64] = &[libc::SYS_inotify_init];
+#[cfg(not(target_arch = "x86_64"))]
+const FENCE_BUT_GPU_LEGACY: &[i64] = &[];
 
 /// What a GPU worker may not do any more once its driver runs.
 const SOCKETS: &[i64] =

@@ -2,9 +2,7 @@
 //! no hierarchy to take a group from, the reason is said.
 
 use super::{CHANGER, LAUNCHER_VARIABLE, NOBODY, PATIENCE, Place, as_user, name_launcher, skipped};
-use agent_node::sandbox::{
-    Confinement, Exit, ExitHow, Layer, Level, Profile, adopt_cgroup, probe, spawn,
-};
+use agent_node::sandbox::{Confinement, Exit, ExitHow, Layer, Level, Profile, adopt_cgroup, probe, spawn};
 use std::fs;
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
@@ -52,7 +50,10 @@ impl Delegated {
     }
 
     /// Runs a program as `user` whose process is the only one in the group.
-    #[expect(clippy::disallowed_methods, reason = "the outer process is the test's own and not the node's child")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the outer process is the test's own and not the node's child"
+    )]
     fn run(&self, user: u32, launcher: &Path, program: &Path, arguments: &[&str]) -> Output {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", "echo $$ > \"$1/cgroup.procs\" && shift && exec \"$@\"", "sh"]).arg(&self.group);
@@ -93,7 +94,8 @@ fn groups_that_are_delegated_bound_all_of_a_child_together() {
         };
         let place = Place::new();
         let (launcher, tests) = place.copies();
-        let arguments = ["--exact", "groups::node_in_a_group", "--ignored", "--nocapture", "--test-threads=1"];
+        let arguments =
+            ["--exact", "groups::node_in_a_group", "--ignored", "--nocapture", "--test-threads=1"];
         let output = delegated.run(user, &launcher, &tests, &arguments);
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let errors = String::from_utf8_lossy(&output.stderr);
@@ -172,7 +174,11 @@ fn node_in_a_group() {
         assert_eq!(full.how, ExitHow::MemoryLimit, "{confinement:?}: {}", full.output.text());
         let many = run(&place, MANY, confinement, PATIENCE);
         assert!(matches!(many.how, ExitHow::Code(code) if code != 0), "{confinement:?}: {many:?}");
-        assert!(many.output.text().to_lowercase().contains("fork"), "{confinement:?}: {}", many.output.text());
+        assert!(
+            many.output.text().to_lowercase().contains("fork"),
+            "{confinement:?}: {}",
+            many.output.text()
+        );
         let next = run(&place, "exit 3", confinement, PATIENCE);
         assert_eq!(next.how, ExitHow::Code(3));
         // Nothing of any of them is left, nor are their groups.
@@ -181,6 +187,10 @@ fn node_in_a_group() {
         assert_eq!(names, ["muster-node"], "{confinement:?}");
         let own = fs::read_to_string(group.join("muster-node/cgroup.procs")).unwrap();
         // The launcher's trial and the children have ended; a starting thread is no process.
-        assert_eq!(own.split_whitespace().collect::<Vec<_>>(), [std::process::id().to_string()], "{confinement:?}");
+        assert_eq!(
+            own.split_whitespace().collect::<Vec<_>>(),
+            [std::process::id().to_string()],
+            "{confinement:?}"
+        );
     }
 }

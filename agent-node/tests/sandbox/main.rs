@@ -72,7 +72,7 @@ impl Place {
             open(&to);
             to
         };
-        let launcher = copy(Path::new(env!("CARGO_BIN_EXE_muster-node")), "muster-node");
+        let launcher = copy(&launcher(), "muster-node");
         (launcher, copy(&std::env::current_exe().unwrap(), "tests"))
     }
     fn secret(&self) -> PathBuf {
@@ -146,9 +146,13 @@ fn skipped(why: impl Display) {
     let _said = writeln!(std::io::stderr().lock(), "\nSKIPPED: {why}");
 }
 
+fn launcher() -> PathBuf {
+    let named = std::env::var_os(LAUNCHER_VARIABLE).map(PathBuf::from);
+    named.unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_muster-node")))
+}
+
 fn name_launcher() {
-    let launcher = std::env::var_os(LAUNCHER_VARIABLE).map(PathBuf::from);
-    set_launcher(launcher.unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_muster-node"))));
+    set_launcher(launcher());
 }
 
 fn limits() -> ResourceLimits {
@@ -228,7 +232,9 @@ fn all_again(user: Option<u32>, level: Option<&str>) {
     let passed = text.split_once("test result: ok. ").and_then(|(_, rest)| rest.split(' ').next());
     assert!(passed.is_some_and(|passed| passed.parse::<u32>().unwrap() >= 24), "{text}");
     let who = user.map_or("root".to_owned(), |user| format!("user {user}"));
-    for why in String::from_utf8_lossy(&output.stderr).lines().filter_map(|line| line.strip_prefix("SKIPPED: ")) {
+    for why in
+        String::from_utf8_lossy(&output.stderr).lines().filter_map(|line| line.strip_prefix("SKIPPED: "))
+    {
         skipped(format!("as {who} at level {}: {why}", level.unwrap_or("best")));
     }
 }

@@ -169,7 +169,11 @@ muster-done
         let report = REPORT.replace(said, "global '<null>' at 0x000000000000");
         assert!(report != REPORT);
         let cause = check(&report).unwrap();
-        assert!(cause.memory.is_none() && cause.message.contains("memory of no known name"), "{}", cause.message);
+        assert!(
+            cause.memory.is_none() && cause.message.contains("memory of no known name"),
+            "{}",
+            cause.message
+        );
         assert_eq!(cause.source.unwrap().line, 4);
     }
 
