@@ -60,9 +60,6 @@ pub(super) async fn serve(peer: Peer, mut send: SendStream, mut receive: RecvStr
     let result = dispatch(&peer, &mut send, &mut receive).await;
     if let Err(error) = &result {
         let code = error.code().number().into();
-        // Both halves may be closed already; then the node knows.
-        let _closed = receive.stop(code);
-        let _closed = send.reset(code);
         if let StreamError::Blob(blob) = error
             && blob.is_misbehaviour()
         {
@@ -73,6 +70,10 @@ pub(super) async fn serve(peer: Peer, mut send: SendStream, mut receive: RecvStr
         } else {
             tracing::debug!(node = %peer.node, %error, "a stream ended early");
         }
+        // Told last, so that a node which has heard of it finds it counted. Both halves may be closed already;
+        // then the node knows.
+        let _closed = receive.stop(code);
+        let _closed = send.reset(code);
     } else if send.finish().is_ok() {
         // Wait until the answer is read, within reason: a stream that is dropped unread is reset.
         let _read = tokio::time::timeout(limits::STREAM_SILENCE, send.stopped()).await;
