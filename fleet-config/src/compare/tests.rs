@@ -186,3 +186,59 @@ fn the_worst_element_is_told_where_it_is_not_the_first_and_old_bytes_stay() {
     assert!(!String::from_utf8(bytes.clone()).unwrap().contains("worst"), "the form of earlier records");
     assert_eq!(crate::domain::canonical::from_bytes::<Mismatch>(&bytes).unwrap(), plain);
 }
+
+#[test]
+fn a_transposed_output_is_told_and_one_wrong_element_more_is_not() {
+    let rule = tolerance("0", "0", NanRule::Never);
+    let value = |row: usize, column: usize| (row * 10 + column * column) as f32;
+    for (rows, columns) in [(4, 4), (3, 5)] {
+        let expected: Vec<f32> = (0..rows * columns).map(|at| value(at / columns, at % columns)).collect();
+        let mut got: Vec<f32> = (0..rows * columns).map(|at| value(at % rows, at / rows)).collect();
+        let shape = [2, rows as u64, columns as u64];
+        let twice = |one: &[f32]| [one, one].concat();
+        let hint =
+            |got: &[f32]| floats(&shape, &rule, &twice(&expected), &twice(got)).unwrap().unwrap().pattern;
+        assert!(hint(&got).contains("transposed"), "{}", hint(&got));
+        got[1] += 0.5;
+        assert!(!hint(&got).contains("transposed"), "{}", hint(&got));
+    }
+    // A row is no matrix.
+    let miss = floats(&[1, 4], &rule, &[1.0, 2.0, 3.0, 4.0], &[4.0, 3.0, 2.0, 1.0]).unwrap().unwrap();
+    assert!(!miss.pattern.contains("transposed"), "{}", miss.pattern);
+}
+
+#[test]
+fn a_constant_factor_is_told_where_every_wrong_element_has_it() {
+    let pattern = |wrong: &dyn Fn(usize) -> Option<f32>| said(128, wrong).pattern;
+    let doubled = |index: usize| Some(2.0 * index as f32);
+    assert_eq!(
+        pattern(&doubled),
+        "only the first element is right, off by a constant factor of about 2.0000"
+    );
+    let negated = |index: usize| (index > 63).then(|| -(index as f32));
+    assert_eq!(
+        pattern(&negated),
+        "the first 64 elements right and all others wrong, as where only the first block works, sign flipped"
+    );
+    assert!(pattern(&|index| (index > 3).then_some(0.0)).ends_with("zero where wrong"));
+    // One element of another factor, two elements, and values that hardly differ bear out nothing.
+    assert!(!pattern(&|index| Some(if index == 77 { 3.0 } else { 2.0 } * index as f32)).contains("factor"));
+    assert_eq!(
+        pattern(&|index| [40, 41].contains(&index).then_some(2.0 * index as f32)),
+        "one block: indices 40 to 41"
+    );
+    let rule = tolerance("0", "0", NanRule::Never);
+    let miss = floats(&[4], &rule, &[5.0; 4], &[10.0; 4]).unwrap().unwrap();
+    assert_eq!(miss.pattern, "every element, constant offset of about 5.0000e0");
+}
+
+#[test]
+fn a_first_block_is_claimed_only_where_all_after_it_is_wrong() {
+    let square = |index: usize| -((index * index) as f32) - 1.0;
+    let from = |first: usize| said(512, |index| (index >= first).then(|| square(index))).pattern;
+    assert!(from(128).contains("only the first block works"), "{}", from(128));
+    assert_eq!(from(100), "only from index 100 on");
+    assert_eq!(from(384), "only from index 384 on", "the lesser part is no other blocks");
+    let holed = said(512, |index| (index >= 128 && index != 300).then(|| square(index))).pattern;
+    assert!(!holed.contains("block"), "{holed}");
+}
