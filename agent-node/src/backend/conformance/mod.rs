@@ -2,6 +2,7 @@
 //!
 //! Each check answers with a verdict and never panics, so that `doctor` commands can show them too.
 
+mod launch;
 mod pair;
 mod timing;
 
@@ -94,7 +95,7 @@ impl From<String> for Trouble {
 
 /// Runs the whole suite on one device. `Unsupported` stands where a backend may lack a part of the plan.
 pub fn check(bed: &Bed<'_>) -> Vec<Finding> {
-    let checks: [(&'static str, bool, Check); 13] = [
+    let checks: [(&'static str, bool, Check); 15] = [
         ("a sum of vectors is right", false, sum_is_right),
         ("poison is seen where nothing is written", false, poison_survives),
         ("a write past the end of a buffer is caught", false, overrun_is_caught),
@@ -108,6 +109,8 @@ pub fn check(bed: &Bed<'_>) -> Vec<Finding> {
         ("a fault of one side of a pair is seen on that side", false, pair::fault_is_of_its_side),
         ("some elements read as they do in the whole", false, pair::samples_are_right),
         ("a cancelled launch ends at once", false, pair::cancelled_launch_ends),
+        ("each set of buffers lies elsewhere", false, launch::addresses_are_fresh),
+        ("the clock of record fits the node's own wait", false, launch::time_fits_the_wait),
     ];
     checks
         .into_iter()
