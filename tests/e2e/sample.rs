@@ -78,7 +78,32 @@ fn six_candidates_get_the_verdicts_that_they_deserve() {
         ranking,
         "the same question at the same size has the same answer"
     );
+    fewer_stages_are_ranked_by_themselves(&fleet);
     fleet.verify();
+}
+
+/// One candidate once more, by the stages alone that always run.
+fn fewer_stages_are_ranked_by_themselves(fleet: &Fleet) {
+    let cells = fleet.submit("matmul-f32", &candidates()[..1], &["--on", CLASS, "--stages", "fewest"]);
+    let leaf = cells[0]["index"].as_u64().expect("a leaf").to_string();
+    let checks = fleet.json(&["show", &leaf])["evidence"]["checks"].clone();
+    let finding = |name: &str| {
+        let found = checks.as_array().expect("checks").iter().find(|one| one["check"] == name);
+        found.map(|one| (one["finding"].clone(), one["detail"].to_string())).unwrap_or_default()
+    };
+    let (smoke, detail) = finding("smoke/1");
+    assert_eq!(smoke, "not_run");
+    assert!(detail.contains("left out by the policy cpu-paired/1+stages=fewest"), "{detail}");
+    assert_eq!(finding("cases/1").0, "no_fault_found");
+    let costs = fleet.json(&["show", &leaf, "--stages"]);
+    assert_eq!(costs["stages"].as_array().map(Vec::len), Some(8), "{costs:#}");
+    assert_eq!(costs["candidate"], "tiled");
+    let ranking = fleet.json(&["rank", "matmul-f32"]);
+    let tables = ranking["tables"].as_array().expect("tables");
+    let left_out: Vec<usize> =
+        tables.iter().map(|table| table["left_out"].as_array().map_or(0, Vec::len)).collect();
+    assert_eq!(left_out.iter().filter(|count| **count == 4).count(), 1, "{left_out:?}");
+    assert_eq!(left_out.iter().filter(|count| **count == 0).count(), 1, "{left_out:?}");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! the candidate; nothing in it decides a verdict. The supervisor (this process) draws inputs, reads outputs,
 //! keeps the clock where the policy says so, and compares after the worker is dead.
 
+pub mod code;
 pub mod conformance;
 pub mod cpu;
 pub mod cuda;

@@ -37,6 +37,8 @@ pub struct Screening {
     pub finding: Finding,
     /// For people: what was looked at.
     pub detail: String,
+    /// Of the races found, the first by which an update is lost; also where another race is the finding.
+    pub lost_update: Option<Box<Failure>>,
     /// Buffers after each run that the caller is to compare with what is expected.
     pub runs: Vec<ScreenRun>,
 }
@@ -63,14 +65,19 @@ impl Screening {
     /// Nothing was looked at.
     pub fn not_run(cause: impl Into<String>, next: impl Into<String>) -> Self {
         let missing = Missing { cause: cause.into(), next: next.into() };
-        Self { finding: Finding::NotRun(missing), detail: String::new(), runs: Vec::new() }
+        Self { finding: Finding::NotRun(missing), detail: String::new(), lost_update: None, runs: Vec::new() }
     }
     /// Looked at, and nothing seen.
     pub fn no_fault_found(detail: impl Into<String>) -> Self {
-        Self { finding: Finding::NoFaultFound, detail: detail.into(), runs: Vec::new() }
+        Self { finding: Finding::NoFaultFound, detail: detail.into(), lost_update: None, runs: Vec::new() }
     }
     /// A fault.
     pub fn fault(failure: Failure, detail: impl Into<String>) -> Self {
-        Self { finding: Finding::Fault(Box::new(failure)), detail: detail.into(), runs: Vec::new() }
+        Self {
+            finding: Finding::Fault(Box::new(failure)),
+            detail: detail.into(),
+            lost_update: None,
+            runs: Vec::new(),
+        }
     }
 }

@@ -15,8 +15,11 @@ mod blame;
 mod compile;
 pub mod context;
 pub mod fault;
+mod hint;
+mod label;
 mod machine;
 mod oracle;
+mod order;
 mod pair;
 mod prepare;
 pub mod rehearsal;
@@ -29,6 +32,7 @@ mod sign;
 mod stages;
 mod strength;
 mod stress;
+mod survey;
 mod sweep;
 mod time;
 mod trial;
@@ -188,6 +192,7 @@ fn steps(
     add(&mut findings.times.waited, waited);
     let compiled = compiled?;
     findings.artefact = compiled.artefacts.get(&Party::Candidate).cloned();
+    findings.labels = label::labels(&prepared, &compiled);
 
     let from = enter(Stage::Validate)?;
     let limit = prepared.task.limits.run.min(context.assignment.run);
@@ -208,6 +213,7 @@ fn steps(
             if let Stop::Failed(failure) = &stop {
                 findings.stages.ended(failure, clock.now());
             }
+            let stop = survey::told(step, stop, &mut waited);
             Err(screen::examine(step, stop, &mut waited, &mut findings.screens))
         }
     };

@@ -140,7 +140,7 @@ fn seen_by(outcome: &Outcome) -> Option<Screen> {
 }
 
 /// One case with its inputs, under the screens.
-struct Bench<'a> {
+pub(super) struct Bench<'a> {
     step: Step<'a>,
     place: usize,
     inputs: Arc<Inputs>,
@@ -148,7 +148,7 @@ struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    fn new(step: Step<'a>, place: usize) -> Result<Self, Stop> {
+    pub(super) fn new(step: Step<'a>, place: usize) -> Result<Self, Stop> {
         let case = &step.prepared.task.cases[place];
         let shapes = shapes(&step.prepared.task, case)?;
         let draw: Option<Draw> = draws(&step.context.assignment.seeds, 1).first().copied();
@@ -167,11 +167,16 @@ impl<'a> Bench<'a> {
         Ok(Self { step, place, inputs: Arc::new(inputs), contents })
     }
 
+    /// The case's name.
+    pub(super) fn case(&self) -> &'a str {
+        &self.step.prepared.task.cases[self.place].name
+    }
+
     /// Runs `screen`, adds what it came to, and answers the fault that it found.
     fn run(&self, screen: Screen, evidence: &mut Vec<CheckEvidence>) -> Result<Option<Failure>, Failure> {
-        let Self { step, place, .. } = self;
+        let Self { step, .. } = self;
         let context = step.context;
-        let case = step.prepared.task.cases[*place].name.clone();
+        let case = self.case().to_owned();
         (context.progress)(step.stage, screen.name());
         let from = context.clock.now();
         let screening = if step.budget.check(context, Party::Candidate, step.stage, &case).is_ok() {
@@ -179,8 +184,14 @@ impl<'a> Bench<'a> {
         } else {
             Screening::not_run("the attempt's time on the device is used up", "raise `limits.run`")
         };
-        let Screening { finding, detail, runs } = screening;
-        let finding = match (finding, self.unexpected(screen, &runs)?) {
+        let Screening { finding, detail, runs, lost_update: _ } = screening;
+        let unexpected = self.unexpected(&runs)?.map(|mut failure| {
+            if let Some(cause) = &mut failure.outcome.cause {
+                cause.code = format!("screen/{}", screen.name());
+            }
+            failure
+        });
+        let finding = match (finding, unexpected) {
             (Finding::NoFaultFound, Some(failure)) => Finding::Fault(Box::new(failure)),
             (finding, _) => finding,
         };
@@ -203,7 +214,8 @@ impl<'a> Bench<'a> {
         Ok(fault)
     }
 
-    fn screening(&self, screen: Screen) -> Result<Screening, Failure> {
+    /// Runs `screen` and hands on what it came to.
+    pub(super) fn screening(&self, screen: Screen) -> Result<Screening, Failure> {
         let Self { step, place, contents, .. } = self;
         let (context, prepared) = (step.context, step.prepared);
         let folder = format!("screen-{}", screen.name());
@@ -229,7 +241,7 @@ impl<'a> Bench<'a> {
     }
 
     /// The first run whose outputs are not what the reference says.
-    fn unexpected(&self, screen: Screen, runs: &[ScreenRun]) -> Result<Option<Failure>, Failure> {
+    pub(super) fn unexpected(&self, runs: &[ScreenRun]) -> Result<Option<Failure>, Failure> {
         let Self { step, place, inputs, .. } = self;
         if runs.is_empty() {
             return Ok(None);
@@ -248,7 +260,6 @@ impl<'a> Bench<'a> {
             if let Some(mismatch) = question.mismatch(&expected, &outputs)? {
                 let mut failure = question.wrong_result(Party::Candidate, mismatch);
                 if let Some(cause) = &mut failure.outcome.cause {
-                    cause.code = format!("screen/{}", screen.name());
                     cause.message = format!("with {}: {}", run.label, cause.message);
                 }
                 failure.outcome.hint =
@@ -260,7 +271,8 @@ impl<'a> Bench<'a> {
         Ok(None)
     }
 
-    fn outputs(&self, run: &ScreenRun) -> Outputs {
+    /// What a run left in the outputs.
+    pub(super) fn outputs(&self, run: &ScreenRun) -> Outputs {
         let evaluation = &self.step.prepared.evaluations[&Party::Candidate][self.place];
         let mut outputs = Outputs::default();
         for (buffer, bytes) in evaluation.buffers.iter().zip(&run.buffers) {

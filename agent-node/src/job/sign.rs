@@ -26,6 +26,7 @@ pub(super) struct Findings {
     pub evidence: Vec<CaseEvidence>,
     pub stages: Stages,
     pub screens: Vec<CheckEvidence>,
+    pub labels: Vec<CheckEvidence>,
     pub volatile: VolatileFacts,
     pub timings: Vec<CaseTiming>,
     pub samples: Vec<(BlobRef, Vec<u8>)>,
@@ -43,6 +44,7 @@ impl Findings {
             evidence: Vec::new(),
             stages: Stages::default(),
             screens: Vec::new(),
+            labels: Vec::new(),
             volatile: VolatileFacts { before: Facts::new(), during: Vec::new(), after: Facts::new() },
             timings: Vec::new(),
             samples: Vec::new(),
@@ -97,6 +99,7 @@ pub(super) fn sign(
     let subject = Subject::of_blob("source", &findings.candidate.source.document()?.blob);
     let mut checks = findings.stages.evidence();
     checks.extend(findings.screens);
+    checks.extend(findings.labels);
     let seen = Evidence { cases: findings.evidence, checks };
     let evidence = if seen.cases.is_empty() && seen.checks.is_empty() {
         None

@@ -2,7 +2,9 @@
 
 use super::context::{elapsed, milliseconds};
 use crate::backend::Failure;
-use fleet_config::domain::{Blame, CheckEvidence, CheckFinding, Picoseconds, Status, ValidationStage};
+use fleet_config::domain::{
+    Blame, CheckEvidence, CheckFinding, MeasurementPolicy, Picoseconds, Status, ValidationStage,
+};
 use std::collections::BTreeMap;
 
 /// What one stage has seen so far.
@@ -87,6 +89,13 @@ impl Stages {
         let seen = self.seen.entry(stage).or_default();
         seen.finding = Some(CheckFinding::NotRun);
         seen.detail = vec![reason.into()];
+    }
+
+    /// The stages that `policy` leaves out say so, and whose choice it was.
+    pub(super) fn leave_out(&mut self, policy: &MeasurementPolicy) {
+        for stage in &policy.left_out {
+            self.skip(stage.stage(), format!("left out by the policy {}", policy.name));
+        }
     }
 
     /// The attempt ends with `failure` while a stage is at work: whose finding that is.

@@ -33,6 +33,41 @@ pub(super) fn shapes(task: &Task, validation: &Validation, nonce: Nonce) -> Vec<
     found
 }
 
+/// Sizes at which kernels begin to differ: warps, tiles and blocks, with their neighbours.
+const TELLING: [i64; 16] = [1, 2, 3, 4, 31, 32, 33, 48, 63, 64, 65, 96, 100, 127, 128, 130];
+
+/// Shapes that tell for which sizes a kernel is wrong: one swept dimension at a time, the others as in the first case
+/// that only has to be right. At most `most` of them.
+pub(super) fn survey(task: &Task, validation: &Validation, most: usize) -> Vec<Case> {
+    let Some(base) = base(task) else { return Vec::new() };
+    let each = most / validation.sweep.len().max(1);
+    let mut found: Vec<Case> = Vec::new();
+    for (dim, SweepRange { low, high, multiple_of }) in &validation.sweep {
+        let step = (*multiple_of).max(1);
+        let sizes = TELLING.into_iter().map(|size| size * step).filter(|size| (*low..=*high).contains(size));
+        for size in sizes.take(each) {
+            let mut dims = base.dims.clone();
+            dims.insert(dim.clone(), size);
+            if is_small(task, &dims) && task.cases.iter().chain(&found).all(|case| case.dims != dims) {
+                let (kind, inputs) = (CaseKind::Correctness, base.inputs.clone());
+                found.push(Case { name: name(&dims), kind, dims, inputs });
+            }
+        }
+    }
+    found
+}
+
+/// Whether the buffers of a shape are small enough to be run for its answer alone.
+pub(super) fn is_small(task: &Task, dims: &BTreeMap<String, i64>) -> bool {
+    bytes(task, dims).is_some_and(|bytes| bytes <= task.limits.memory.0.min(BYTES_MAX))
+}
+
+fn bytes(task: &Task, dims: &BTreeMap<String, i64>) -> Option<u64> {
+    task.params
+        .iter()
+        .try_fold(0_u64, |total, param| total.checked_add(param.buffer_bytes(dims).ok()?.unwrap_or(0)))
+}
+
 /// The case whose inputs and unswept dimensions the shapes have: the first that only has to be right.
 fn base(task: &Task) -> Option<&Case> {
     task.cases.iter().find(|case| case.kind == CaseKind::Correctness).or(task.cases.first())
@@ -88,11 +123,7 @@ fn awkward(value: i64, first: i64, last: i64, step: i64) -> i64 {
 fn fit(task: &Task, validation: &Validation, dims: &mut BTreeMap<String, i64>) -> bool {
     let limit = task.limits.memory.0.min(BYTES_MAX);
     for _ in 0..HALVINGS_MAX {
-        let bytes = task.params.iter().try_fold(0_u64, |total, param| {
-            let bytes = param.buffer_bytes(dims).ok()?.unwrap_or(0);
-            total.checked_add(bytes)
-        });
-        if bytes.is_some_and(|bytes| bytes <= limit) {
+        if bytes(task, dims).is_some_and(|bytes| bytes <= limit) {
             return true;
         }
         let shrunk = |dim: &String, range: &SweepRange| {

@@ -8,7 +8,7 @@ use super::strength::Fakes;
 use super::validate::{Launched, Step, Work, evaluate, launches};
 use crate::backend::Failure;
 use fleet_config::domain::{
-    Cause, Determinism, Outcome, Picoseconds, Status, Task, Validation, ValidationStage,
+    Cause, Determinism, OptionalStage, Outcome, Picoseconds, Status, Task, Validation, ValidationStage,
 };
 use ledger::entry::predicate::CaseEvidence;
 use std::collections::BTreeMap;
@@ -79,6 +79,7 @@ impl<'t> Trial<'t> {
             }
         }
         if !std::mem::replace(&mut self.has_smoked, true)
+            && step.prepared.policy.runs(OptionalStage::Smoke)
             && let Some(sheet) = sheets.first()
         {
             self.smoke(step, sheet, evidence, stages)?;
@@ -120,7 +121,8 @@ impl<'t> Trial<'t> {
         Ok(())
     }
 
-    /// All draws of one case, the first of them twice: once more right after it, in buffers with another poison.
+    /// All draws of one case, the first of them twice where determinism is asked for: once more right after it, in buffers
+    /// with another poison.
     fn case(
         &mut self,
         step: Step<'_>,
@@ -131,7 +133,8 @@ impl<'t> Trial<'t> {
         let question = step.question(sheet.place, &sheet.shapes);
         (step.context.progress)(step.stage, &question.case.name);
         let mut inputs = sheet.inputs.clone();
-        if let Some(first) = inputs.first().cloned() {
+        let repeats = step.prepared.policy.runs(OptionalStage::Determinism);
+        if let Some(first) = inputs.first().filter(|_| repeats).cloned() {
             inputs.insert(1, first);
         }
         let looked = Looked { cases: 1, draws: self.draws.len(), launches: self.draws.len() };
@@ -139,7 +142,7 @@ impl<'t> Trial<'t> {
         let mut launched = launches(step, Party::Candidate, &[(sheet.place, inputs)])?;
         guarded(&launched, stages);
         let mut launched = launched.pop().unwrap_or_default();
-        let again = (launched.len() > 1).then(|| launched.remove(1));
+        let again = (repeats && launched.len() > 1).then(|| launched.remove(1));
         for (number, (draw, launched)) in self.draws.iter().zip(&launched).enumerate() {
             let (inputs, expected) = (&sheet.inputs[number], &sheet.expected[number]);
             evidence.push(seen(question, *draw, inputs, expected, &launched.outputs)?);
@@ -216,6 +219,9 @@ impl<'t> Trial<'t> {
     /// What the repeats came to.
     pub(super) fn tell(&self, stages: &mut Stages) {
         let [differing, all] = self.repeats;
+        if all == 0 {
+            return;
+        }
         let rule = match self.determinism {
             Determinism::Tolerance => "within the tolerance is enough",
             Determinism::Bitwise => "every bit must agree",

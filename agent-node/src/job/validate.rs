@@ -11,6 +11,7 @@
 //!   determinism  the same worker, the first draw once more in other poison              ── killed ── compared
 //! shapes       sizes that the task allows and no case has                                       (beyond.rs)
 //! stress       hard values on the smallest case                                                 (beyond.rs)
+//! determinism  where a device can: the smallest case with threads in other orders                (order.rs)
 //! post-run     guards and inputs, after every launch of all of these
 //! ```
 //! A candidate's process starts after the reference's is gone and is gone before anything is compared, so that it
@@ -18,7 +19,6 @@
 //! new addresses.
 
 use super::bench::{Bench, Run, poison};
-use super::beyond;
 use super::compile::Compiled;
 use super::context::{Context, Hold, RunBudget, elapsed};
 use super::fault::{Party, Stop};
@@ -28,8 +28,9 @@ use super::resolve::shapes;
 use super::stages::{Looked, Stages};
 use super::trial::{Sheet, Trial};
 use super::words::Words;
+use super::{beyond, order};
 use crate::backend::{Duty, Evaluation};
-use fleet_config::domain::{CaseKind, ClockOfRecord, Picoseconds, Stage, ValidationStage};
+use fleet_config::domain::{CaseKind, ClockOfRecord, OptionalStage, Picoseconds, Stage, ValidationStage};
 use ledger::entry::predicate::CaseEvidence;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -124,6 +125,7 @@ pub(super) fn validate(
     stages.enter(ValidationStage::Contract, clock.now());
     stages.looked(ValidationStage::Contract, Looked { cases: task.cases.len(), draws: 0, launches: 0 });
     stages.say(ValidationStage::Contract, "signature, sizes and launch limits; its time is in preparing");
+    stages.leave_out(&step.prepared.policy);
     let draws = draws(&step.context.assignment.seeds, step.prepared.policy.draws);
     let mut trial = Trial::new(&task.validation, &draws, task);
     let mut next = 0;
@@ -148,8 +150,16 @@ pub(super) fn validate(
         trial.group(step, &mut sheets, evidence, stages)?;
     }
     trial.tell(stages);
-    beyond::shapes(step, &draws, waited, stages)?;
-    beyond::stress(step, &draws, waited, stages)?;
+    let policy = &step.prepared.policy;
+    if policy.runs(OptionalStage::Shapes) {
+        beyond::shapes(step, &draws, waited, stages)?;
+    }
+    if policy.runs(OptionalStage::Stress) {
+        beyond::stress(step, &draws, waited, stages)?;
+    }
+    if policy.runs(OptionalStage::Determinism) {
+        order::orders(step, waited, stages)?;
+    }
     stages.leave(clock.now());
     stages.say(
         ValidationStage::PostRun,

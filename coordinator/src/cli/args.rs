@@ -1,7 +1,7 @@
 //! Argument types of the command line, with help that shows examples.
 
 use clap::{Args, Parser, Subcommand};
-use fleet_config::domain::Screen;
+use fleet_config::domain::{OptionalStage, Screen};
 use fleet_config::refusal::Refusal;
 use std::path::PathBuf;
 
@@ -65,7 +65,7 @@ pub(super) enum Command {
     )]
     Rank(RankArgs),
     /// One record with its evidence, from the ledger (no coordinator needed)
-    #[command(after_help = "Example:\n  muster show 5")]
+    #[command(after_help = "Examples:\n  muster show 5\n  muster show 5 --stages")]
     Show(ShowArgs),
     /// List, invite and drain nodes
     #[command(subcommand)]
@@ -192,7 +192,7 @@ pub(super) enum CaseCommand {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  muster submit matmul-f32 tiled.cu --on cpu:x86-64-v3 --wait\n  muster submit matmul-f32 candidates/*.cu --on cpu:x86-64-v2,cpu:x86-64-v3 --fresh --json"
+    after_help = "Examples:\n  muster submit matmul-f32 tiled.cu --on cpu:x86-64-v3 --wait\n  muster submit matmul-f32 candidates/*.cu --on cpu:x86-64-v2,cpu:x86-64-v3 --fresh --json\n  muster submit matmul-f32 tiled.cu --stages shapes,determinism --wait     ranked by itself: its policy has another name"
 )]
 pub(super) struct SubmitArgs {
     /// Name, id or prefix of the id of the task
@@ -218,6 +218,9 @@ pub(super) struct SubmitArgs {
     /// Screens to run instead of the policy's own: names, `cheap`, `all` or `none`
     #[arg(long, value_name = "LIST", value_parser = screen_list)]
     pub screens: Option<String>,
+    /// Stages of validation to run beside those that always do: smoke, shapes, stress, determinism; or `all`, `fewest`
+    #[arg(long, value_name = "LIST", value_parser = stage_list)]
+    pub stages: Option<String>,
     /// Idempotency key
     #[arg(long)]
     pub nonce: Option<String>,
@@ -248,6 +251,9 @@ pub(super) struct RankArgs {
 pub(super) struct ShowArgs {
     /// Record id, a unique prefix of at least eight digits, or a leaf index
     pub record: String,
+    /// Only what each stage of validation cost, with its share
+    #[arg(long)]
+    pub stages: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -358,6 +364,11 @@ pub(super) fn state_folder(given: Option<PathBuf>) -> Result<PathBuf, Refusal> {
             "name a folder with --state",
         )
     })
+}
+
+/// Checks a list of stages, and hands it on as it was written.
+fn stage_list(text: &str) -> Result<String, String> {
+    OptionalStage::list(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 
 /// Checks a list of screens, and hands it on as it was written.

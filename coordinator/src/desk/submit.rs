@@ -9,7 +9,7 @@ use data_encoding::HEXLOWER;
 use fleet_config::domain::canonical;
 use fleet_config::domain::{
     BlobRef, CandidateId, CellId, DeviceClass, DeviceDescription, DeviceKind, LeafIndex, MeasurementPolicy,
-    Milliseconds, PolicyId, Reuse, Screen, Submission, SubmissionId, Task, field,
+    Milliseconds, OptionalStage, PolicyId, Reuse, Screen, Submission, SubmissionId, Task, field,
 };
 use fleet_config::refusal::Refusal;
 use ledger::entry::predicate::PolicyAdded;
@@ -41,8 +41,7 @@ impl Desk {
                 format!("submit at least one candidate and at most {} cells at once", Submission::CELLS_MAX),
             ));
         }
-        let (policy_id, policy) =
-            self.policy(body.policy.as_deref(), body.screens.as_deref(), &targets).await?;
+        let (policy_id, policy) = self.policy(body.policy.as_deref(), Wish::of(&body)?, &targets).await?;
         let mut candidates = Vec::with_capacity(body.candidates.len());
         for candidate in &body.candidates {
             self.check_candidate(candidate, &entry.value)?;
@@ -152,12 +151,12 @@ impl Desk {
         Ok(reused.filter_map(|cell| Some((cell.cell, LeafIndex(cell.index?)))).collect())
     }
 
-    /// The policy named, or the default of the targets' kind of device, with other screens if some are asked for; its
-    /// entry is made on first use.
+    /// The policy named, or the default of the targets' kind of device, with other screens and stages if some are asked
+    /// for; its entry is made on first use.
     async fn policy(
         &self,
         name: Option<&str>,
-        screens: Option<&str>,
+        wish: Wish,
         targets: &[DeviceClass],
     ) -> Result<(PolicyId, MeasurementPolicy), Refusal> {
         let built_in = [
@@ -169,7 +168,7 @@ impl Desk {
         let policy = match name {
             Some(name) => {
                 let known = self.catalog.policy_named(name);
-                if let (Some((id, entry)), None) = (&known, screens) {
+                if let (Some((id, entry)), Wish { screens: None, stages: None }) = (&known, &wish) {
                     return Ok((*id, (*entry.value).clone()));
                 }
                 let known = known.map(|(_, entry)| (*entry.value).clone());
@@ -190,10 +189,7 @@ impl Desk {
                 }
             }
         };
-        let policy = match screens {
-            Some(text) => policy.with_screens(screen_list(text)?),
-            None => policy,
-        };
+        let policy = wish.applied(policy);
         let document = policy.document().map_err(|error| {
             Refusal::new(
                 "internal/policy",
@@ -317,11 +313,35 @@ pub(super) fn unexpected(reply: Reply) -> Refusal {
     }
 }
 
-fn screen_list(text: &str) -> Result<Vec<Screen>, Refusal> {
-    Screen::list(text).map_err(|error| {
-        let next = "give a list of their names, `cheap`, `all` or `none`";
-        Refusal::new("submit/unknown-screen", "", error.to_string(), next)
-    })
+/// What a submission wants other than its policy has it.
+#[derive(Debug)]
+struct Wish {
+    screens: Option<Vec<Screen>>,
+    stages: Option<Vec<OptionalStage>>,
+}
+
+impl Wish {
+    fn of(body: &SubmitBody) -> Result<Self, Refusal> {
+        let screens = body.screens.as_deref().map(|text| {
+            Screen::list(text).map_err(|error| {
+                let next = "give a list of their names, `cheap`, `all` or `none`";
+                Refusal::new("submit/unknown-screen", "", error.to_string(), next)
+            })
+        });
+        let stages = body.stages.as_deref().map(|text| {
+            OptionalStage::list(text).map_err(|error| {
+                let next = "give a list of their names, `all` or `fewest`";
+                Refusal::new("submit/unknown-stage", "", error.to_string(), next)
+            })
+        });
+        Ok(Self { screens: screens.transpose()?, stages: stages.transpose()? })
+    }
+
+    fn applied(self, policy: MeasurementPolicy) -> MeasurementPolicy {
+        let Self { screens, stages } = self;
+        let policy = screens.into_iter().fold(policy, MeasurementPolicy::with_screens);
+        stages.into_iter().fold(policy, |policy, stages| policy.with_stages(&stages))
+    }
 }
 
 #[cfg(test)]

@@ -54,6 +54,10 @@ pub struct SubmitBody {
     pub policy: Option<String>,
     /// Screens to run instead of the policy's own: a list of names, `cheap`, `all` or `none`.
     pub screens: Option<String>,
+    /// Stages of validation to run of those that may be left out: a list of names, `all` or `fewest`; `None` is the
+    /// policy's own.
+    #[serde(default)]
+    pub stages: Option<String>,
     pub reuse: Reuse,
     /// Idempotency key: the same body with the same nonce is the same submission.
     pub nonce: Option<String>,

@@ -25,6 +25,10 @@ impl CheckName {
     pub(super) fn of(name: &str, version: u32) -> Self {
         Self(format!("{name}/{version}"))
     }
+    /// What labels stand under.
+    pub fn label() -> Self {
+        Self::of("label", 1)
+    }
     /// The name without its version.
     pub fn name(&self) -> &str {
         self.0.split_once('/').map_or(&self.0, |(name, _)| name)
@@ -76,6 +80,8 @@ impl TryFrom<String> for CheckName {
 pub enum CheckFinding {
     NoFaultFound,
     FaultFound,
+    /// Something that readers should know and that is no fault; the detail names it.
+    Labelled,
     /// Nothing was looked at, or not to the end; the detail says why.
     NotRun,
 }
@@ -86,6 +92,7 @@ impl CheckFinding {
         match self {
             Self::NoFaultFound => "no fault found",
             Self::FaultFound => "fault found",
+            Self::Labelled => "labelled",
             Self::NotRun => "not run",
         }
     }
@@ -114,6 +121,68 @@ pub struct CheckEvidence {
 impl CheckEvidence {
     /// Longest detail in characters.
     pub const DETAIL_MAX: usize = 600;
+}
+
+/// The stages that a policy may leave out. The others are what every verdict rests on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OptionalStage {
+    Smoke,
+    Shapes,
+    Stress,
+    Determinism,
+}
+
+/// A name that is no stage which may be left out.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no stage that can be chosen; these are {known}, beside those that always run", known = OptionalStage::ALL.map(OptionalStage::name).join(", "))]
+pub struct OptionalStageError(String);
+
+impl OptionalStage {
+    /// All of them, in the order of the stages.
+    pub const ALL: [Self; 4] = [Self::Smoke, Self::Shapes, Self::Stress, Self::Determinism];
+
+    /// The stage itself.
+    pub fn stage(self) -> ValidationStage {
+        match self {
+            Self::Smoke => ValidationStage::Smoke,
+            Self::Shapes => ValidationStage::Shapes,
+            Self::Stress => ValidationStage::Stress,
+            Self::Determinism => ValidationStage::Determinism,
+        }
+    }
+    /// The word used on command lines.
+    pub fn name(self) -> &'static str {
+        self.stage().name()
+    }
+
+    /// The stages of a list such as `shapes,determinism`, `all` or `fewest`; each once, in their order. Stages that always
+    /// run may be named too.
+    pub fn list(text: &str) -> Result<Vec<Self>, OptionalStageError> {
+        let mut stages = Vec::new();
+        for word in text.split(',').map(str::trim) {
+            let is_always = ValidationStage::ALL.iter().any(|stage| stage.name() == word);
+            match (word, Self::ALL.into_iter().find(|stage| stage.name() == word)) {
+                (_, Some(stage)) => stages.push(stage),
+                ("all", None) => stages.extend(Self::ALL),
+                ("fewest", None) => {}
+                (_, None) if is_always => {}
+                (word, None) => return Err(OptionalStageError(word.chars().take(60).collect())),
+            }
+        }
+        stages.sort_unstable();
+        stages.dedup();
+        Ok(stages)
+    }
+
+    /// A list that [`OptionalStage::list`] reads.
+    pub fn words(stages: &[Self]) -> String {
+        match stages {
+            [] => "fewest".to_owned(),
+            all if all == Self::ALL => "all".to_owned(),
+            _ => stages.iter().map(|stage| stage.name()).collect::<Vec<_>>().join(","),
+        }
+    }
 }
 
 /// The stages of validation, in the order in which they run.
@@ -172,9 +241,10 @@ impl ValidationStage {
             | Self::Cases
             | Self::Shapes
             | Self::Stress
-            | Self::Determinism
             | Self::TimedLaunches
             | Self::PostRun => 1,
+            // Since 2: on a CPU also other orders of threads, and lost updates beside atomics.
+            Self::Determinism => 2,
         }
     }
 
@@ -200,6 +270,25 @@ mod tests {
             assert!(wrong.parse::<CheckName>().is_err(), "{wrong:?}");
         }
         assert!(format!("{}/1", "a".repeat(63)).parse::<CheckName>().is_err());
+    }
+
+    #[test]
+    fn stages_that_can_be_chosen_are_read_in_any_order_and_held_in_one() {
+        use OptionalStage::{Determinism, Shapes, Smoke};
+        let check = |text: &str, expected: &[OptionalStage]| {
+            assert_eq!(OptionalStage::list(text).unwrap(), expected);
+            assert_eq!(OptionalStage::list(&OptionalStage::words(expected)).unwrap(), expected);
+        };
+        check("fewest", &[]);
+        check("cases, post-run", &[]);
+        check("all", &OptionalStage::ALL);
+        check("determinism, smoke,shapes,smoke", &[Smoke, Shapes, Determinism]);
+        for wrong in ["", "Smoke", "races", "smoke/1"] {
+            assert!(
+                OptionalStage::list(wrong).unwrap_err().to_string().contains("smoke, shapes"),
+                "{wrong:?}"
+            );
+        }
     }
 
     #[test]

@@ -35,7 +35,10 @@ pub mod words;
 pub use architecture::{Architecture, ArchitectureError, Vendor};
 pub use blob::BlobRef;
 pub use candidate::{Candidate, Cost, Provenance, SourceFile, SourceTree};
-pub use check::{CheckEvidence, CheckFinding, CheckName, CheckNameError, ValidationStage};
+pub use check::{
+    CheckEvidence, CheckFinding, CheckName, CheckNameError, OptionalStage, OptionalStageError,
+    ValidationStage,
+};
 pub use decimal::{Decimal, DecimalError};
 pub use device::{DeviceClass, DeviceClassError, DeviceDescription, DeviceKind, Predicate};
 pub use element::ElementType;

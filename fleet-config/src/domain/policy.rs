@@ -1,7 +1,7 @@
 //! Measurement policies: how time is taken, as named, versioned, hashed objects.
 
 use super::canonical::{CanonicalError, Document};
-use super::{Milliseconds, PolicyId, Screen};
+use super::{Milliseconds, OptionalStage, PolicyId, Screen};
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize, Serializer};
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MeasurementPolicy {
-    /// [`MeasurementPolicy::format_for`] the screens.
+    /// [`MeasurementPolicy::format_for`] screens and stages.
     pub format: String,
     /// Name and version, such as `cpu-paired/1`.
     pub name: String,
@@ -33,10 +33,13 @@ pub struct MeasurementPolicy {
     /// Run after validation, in this order.
     #[serde(default)]
     pub screens: Vec<Screen>,
+    /// Stages of validation that do not run, in their order.
+    #[serde(default)]
+    pub left_out: Vec<OptionalStage>,
 }
 
-/// The fields in the order of their declaration; `screens` is a field of the second form alone, so that policies without
-/// any keep their bytes.
+/// The fields in the order of their declaration; `screens` is a field of the second and third form alone and `left_out`
+/// of the third, so that policies without any keep their bytes.
 impl Serialize for MeasurementPolicy {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self {
@@ -54,8 +57,10 @@ impl Serialize for MeasurementPolicy {
             fp_contract,
             compiler_flags,
             screens,
+            left_out,
         } = self;
-        let fields = 13 + usize::from(!screens.is_empty());
+        let (has_screens, leaves_out) = (!screens.is_empty(), !left_out.is_empty());
+        let fields = 13 + usize::from(has_screens || leaves_out) + usize::from(leaves_out);
         let mut form = serializer.serialize_struct("MeasurementPolicy", fields)?;
         form.serialize_field("format", format)?;
         form.serialize_field("name", name)?;
@@ -70,8 +75,11 @@ impl Serialize for MeasurementPolicy {
         form.serialize_field("draws", draws)?;
         form.serialize_field("fp_contract", fp_contract)?;
         form.serialize_field("compiler_flags", compiler_flags)?;
-        if !screens.is_empty() {
+        if has_screens || leaves_out {
             form.serialize_field("screens", screens)?;
+        }
+        if leaves_out {
+            form.serialize_field("left_out", left_out)?;
         }
         form.end()
     }
@@ -118,14 +126,25 @@ pub enum FpContract {
 }
 
 impl MeasurementPolicy {
-    /// The form of a policy without screens.
+    /// The form of a policy with every stage and without screens.
     pub const FORMAT: &str = "muster.policy/1";
-    /// The form of a policy with some.
+    /// The form of a policy with every stage and some screens.
     pub const FORMAT_WITH_SCREENS: &str = "muster.policy/2";
+    /// The form of a policy that leaves out stages.
+    pub const FORMAT_WITH_STAGES: &str = "muster.policy/3";
 
-    /// The form that a policy with these screens has.
-    pub fn format_for(screens: &[Screen]) -> &'static str {
-        if screens.is_empty() { Self::FORMAT } else { Self::FORMAT_WITH_SCREENS }
+    /// The form that a policy with these screens has, which leaves out these stages.
+    pub fn format_for(screens: &[Screen], left_out: &[OptionalStage]) -> &'static str {
+        match (screens, left_out) {
+            ([], []) => Self::FORMAT,
+            (_, []) => Self::FORMAT_WITH_SCREENS,
+            (_, _) => Self::FORMAT_WITH_STAGES,
+        }
+    }
+
+    /// Whether validation has this stage.
+    pub fn runs(&self, stage: OptionalStage) -> bool {
+        !self.left_out.contains(&stage)
     }
 
     /// `cpu-paired/1`: the default of CPU devices.
@@ -145,6 +164,7 @@ impl MeasurementPolicy {
             fp_contract: FpContract::Off,
             compiler_flags: vec!["-O2".to_owned(), "-std=c++17".to_owned()],
             screens: Vec::new(),
+            left_out: Vec::new(),
         }
     }
 
@@ -179,6 +199,7 @@ impl MeasurementPolicy {
             fp_contract: FpContract::Fast,
             compiler_flags: vec!["-std=c++17".to_owned()],
             screens: Vec::new(),
+            left_out: Vec::new(),
         }
     }
 
@@ -193,8 +214,21 @@ impl MeasurementPolicy {
                 _ => words.join(","),
             };
             self.name = format!("{}+screens={words}", self.name);
-            Self::format_for(&screens).clone_into(&mut self.format);
+            Self::format_for(&screens, &self.left_out).clone_into(&mut self.format);
             self.screens = screens;
+        }
+        self
+    }
+
+    /// The same with these of the stages that may be left out and no others, under a name that says so.
+    #[must_use]
+    pub fn with_stages(mut self, stages: &[OptionalStage]) -> Self {
+        let left_out: Vec<OptionalStage> =
+            OptionalStage::ALL.into_iter().filter(|stage| !stages.contains(stage)).collect();
+        if left_out != self.left_out {
+            self.name = format!("{}+stages={}", self.name, OptionalStage::words(stages));
+            Self::format_for(&self.screens, &left_out).clone_into(&mut self.format);
+            self.left_out = left_out;
         }
         self
     }
@@ -206,5 +240,45 @@ impl MeasurementPolicy {
     /// The name of this policy.
     pub fn id(&self) -> Result<PolicyId, CanonicalError> {
         Ok(PolicyId(self.document()?.digest().0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::canonical;
+
+    #[test]
+    fn a_policy_that_leaves_out_nothing_has_the_bytes_that_it_had_before_stages_could_be_chosen() {
+        let text = |policy: &MeasurementPolicy| String::from_utf8(policy.document().unwrap().bytes).unwrap();
+        let plain = MeasurementPolicy::cpu_paired();
+        assert!(!text(&plain).contains("left_out") && !text(&plain).contains("screens"));
+        assert_eq!(plain.clone().with_stages(&OptionalStage::ALL), plain);
+        let screened = plain.clone().with_screens(vec![Screen::Orders]);
+        assert!(text(&screened).contains("muster.policy/2") && !text(&screened).contains("left_out"));
+        let fewer = plain.clone().with_stages(&[OptionalStage::Shapes]);
+        assert_eq!(fewer.name, "cpu-paired/1+stages=shapes");
+        assert!(text(&fewer).contains("muster.policy/3"));
+        assert_ne!(
+            fewer.id().unwrap(),
+            plain.id().unwrap(),
+            "records of it are never ranked with the others"
+        );
+        for policy in [plain.clone(), screened.clone(), fewer.clone(), screened.with_stages(&[])] {
+            let bytes = policy.document().unwrap().bytes;
+            assert_eq!(canonical::from_bytes::<MeasurementPolicy>(&bytes).unwrap(), policy);
+        }
+        assert!(fewer.runs(OptionalStage::Shapes) && !fewer.runs(OptionalStage::Determinism));
+        assert_eq!(fewer.with_stages(&OptionalStage::ALL).format, MeasurementPolicy::FORMAT);
+    }
+
+    #[test]
+    fn no_policy_leaves_out_a_stage_that_a_verdict_rests_on() {
+        let fewer = MeasurementPolicy::cpu_paired().with_stages(&[]);
+        let text = String::from_utf8(fewer.document().unwrap().bytes).unwrap();
+        for stage in ["contract", "cases", "timed-launches", "post-run"] {
+            let bad = text.replacen("\"smoke\"", &format!("\"{stage}\""), 1);
+            assert!(canonical::from_bytes::<MeasurementPolicy>(bad.as_bytes()).is_err(), "{stage}");
+        }
     }
 }

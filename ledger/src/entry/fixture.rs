@@ -286,6 +286,7 @@ fn policy() -> MeasurementPolicy {
         fp_contract: FpContract::Off,
         compiler_flags: vec!["-O2".to_owned()],
         screens: Vec::new(),
+        left_out: Vec::new(),
     }
 }
 

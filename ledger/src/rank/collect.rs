@@ -1,11 +1,17 @@
 //! Gathers what a ranking needs from entries and blobs; reading both is the caller's.
 
 use super::model::RankInput;
-use crate::entry::predicate::Environment;
+use crate::entry::predicate::{Environment, Evidence, ResultRecord};
 use crate::entry::{Body, Entry, decode_samples};
 use fleet_config::domain::canonical::from_bytes;
-use fleet_config::domain::{Candidate, Digest, Fact, LeafIndex, SampleSeries, Status, Task, TaskId, field};
+use fleet_config::domain::{
+    Candidate, CheckFinding, Digest, Fact, LeafIndex, MeasurementPolicy, PolicyId, SampleSeries, Status,
+    Task, TaskId, field,
+};
 use std::collections::BTreeMap;
+
+/// Labels of one result that are shown: a node has three.
+const LABELS_MAX: usize = 4;
 
 /// Why there is nothing to rank from.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +33,7 @@ pub fn collect(
     let task = blob(&Digest(id.0)).ok_or(CollectError::UnknownTask(id))?;
     let task: Task = from_bytes(&task).map_err(|_| CollectError::TaskBlob(id))?;
     let mut names: BTreeMap<Digest, String> = BTreeMap::new();
+    let mut policies: BTreeMap<PolicyId, Option<MeasurementPolicy>> = BTreeMap::new();
     let mut inputs = Vec::new();
     for (leaf, bytes) in entries {
         let Ok(Entry { record: record_id, body: Body::Result(record), .. }) = Entry::read(&bytes) else {
@@ -47,9 +54,33 @@ pub fn collect(
             timings.iter().filter_map(|timing| decode_samples(&blob(&timing.samples.blake3)?).ok()).collect();
         let candidate_name =
             if candidate_name.is_empty() { record.candidate.short() } else { candidate_name };
-        inputs.push(RankInput { leaf, record_id, record: *record, candidate_name, device_model, samples });
+        let policy = policies.entry(record.policy);
+        let policy = policy
+            .or_insert_with(|| blob(&Digest(record.policy.0)).and_then(|bytes| from_bytes(&bytes).ok()));
+        let (policy_name, left_out) =
+            policy.as_ref().map(|policy| (policy.name.clone(), policy.left_out.clone())).unwrap_or_default();
+        let labels = if is_ok { labels(&record, blob) } else { Vec::new() };
+        inputs.push(RankInput {
+            leaf,
+            record_id,
+            record: *record,
+            candidate_name,
+            device_model,
+            policy_name,
+            left_out,
+            labels,
+            samples,
+        });
     }
     Ok((task, inputs))
+}
+
+/// What the node labelled the candidate with; a result whose evidence is missing has none.
+fn labels(record: &ResultRecord, blob: &mut dyn FnMut(&Digest) -> Option<Vec<u8>>) -> Vec<String> {
+    let evidence = record.evidence.and_then(|evidence| blob(&evidence.blake3));
+    let Some(Ok(evidence)) = evidence.map(|bytes| from_bytes::<Evidence>(&bytes)) else { return Vec::new() };
+    let labelled = evidence.checks.into_iter().filter(|check| check.finding == CheckFinding::Labelled);
+    labelled.map(|check| check.detail).take(LABELS_MAX).collect()
 }
 
 fn candidate_name(bytes: &[u8]) -> Option<String> {

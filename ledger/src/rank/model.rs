@@ -2,8 +2,8 @@
 
 use crate::entry::predicate::ResultRecord;
 use fleet_config::domain::{
-    Architecture, Blame, CandidateId, ClassId, DeviceKind, LeafIndex, PartsPerBillion, PolicyId, RecordId,
-    SampleSeries, SandboxLevel, Stage, Status, TaskId,
+    Architecture, Blame, CandidateId, ClassId, DeviceKind, LeafIndex, OptionalStage, PartsPerBillion,
+    PolicyId, RecordId, SampleSeries, SandboxLevel, Stage, Status, TaskId,
 };
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +20,12 @@ pub struct RankInput {
     pub candidate_name: String,
     /// Model of the device from its environment, for people.
     pub device_model: String,
+    /// Name of the policy, for people; empty where its blob is missing.
+    pub policy_name: String,
+    /// Stages of validation that the policy leaves out.
+    pub left_out: Vec<OptionalStage>,
+    /// What the node labelled an `ok` with, such as being the baseline once more.
+    pub labels: Vec<String>,
     /// Raw samples by case; empty unless the outcome is `ok`.
     pub samples: Vec<SampleSeries>,
 }
@@ -42,6 +48,9 @@ pub struct Ranking {
 pub struct Table {
     pub class: ClassId,
     pub policy: PolicyId,
+    pub policy_name: String,
+    /// Stages of validation that none of these results went through, since their policy leaves them out.
+    pub left_out: Vec<OptionalStage>,
     pub device_kind: DeviceKind,
     pub architecture: Architecture,
     pub device_model: String,
@@ -81,6 +90,8 @@ pub struct RankRow {
     pub high: PartsPerBillion,
     /// Whether the interval holds one: no difference from the baseline was shown.
     pub is_like_baseline: bool,
+    /// What readers should know of it beside its time, in the node's words.
+    pub labels: Vec<String>,
     pub record: Option<RecordId>,
     pub leaf: Option<LeafIndex>,
     /// Attempts of this candidate in this class that were not the fleet's fault, this one included.

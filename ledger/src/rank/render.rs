@@ -44,6 +44,11 @@ fn push_table(text: &mut String, table: &Table) {
         let count = table.fleet_faults.len();
         line(text, format_args!("  {count} attempt(s) ended by the fleet's own fault, charged to nobody"));
     }
+    if !table.left_out.is_empty() {
+        let stages: Vec<&str> = table.left_out.iter().map(|stage| stage.name()).collect();
+        let (stages, policy) = (stages.join(", "), shown(&table.policy_name));
+        line(text, format_args!("  validated by fewer stages, without {stages} (policy {policy})"));
+    }
     line(text, format_args!("  sandbox: {} or closer in every result", table.weakest_sandbox));
     if !table.notice.is_empty() {
         line(text, format_args!("  {}", table.notice));
@@ -87,6 +92,7 @@ fn note(row: &RankRow) -> String {
     if row.place != Place::Baseline && row.is_like_baseline {
         notes.push("no difference from the baseline".to_owned());
     }
+    notes.extend(row.labels.iter().map(|label| one_line(label)));
     if row.failed > 0 {
         notes.push(format!("{} of {} attempts failed", row.failed, row.attempts));
     }

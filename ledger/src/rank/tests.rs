@@ -238,3 +238,21 @@ fn a_weaker_sandbox_is_left_out_when_asked_and_told_when_not() {
     assert!(text.contains("only results of sandbox level full or closer"), "{text}");
     assert!(text.contains("sandbox: full or closer in every result"), "{text}");
 }
+
+#[test]
+fn results_validated_by_fewer_stages_say_so_and_labels_stand_beside_their_row() {
+    let mut world = World::new();
+    let entries = [ok(&mut world, "copy", 1, [(2000, 1999), (2000, 1999)])];
+    let mut inputs = inputs(&world, &entries);
+    let asked = |inputs: Vec<RankInput>| {
+        let ranking = rank(&task(), TaskId(world.task.digest().0), inputs, 1, SandboxLevel::None);
+        render::render(&ranking)
+    };
+    assert!(!asked(inputs.clone()).contains("fewer stages"));
+    inputs[0].left_out = vec![OptionalStage::Shapes, OptionalStage::Determinism];
+    inputs[0].policy_name = "cpu-paired/1+stages=smoke,stress".to_owned();
+    inputs[0].labels = vec!["same as the baseline\u{1b}[2J".to_owned()];
+    let text = asked(inputs);
+    assert!(text.contains("without shapes, determinism (policy cpu-paired/1+stages=smoke,stress)"), "{text}");
+    assert!(text.contains("same as the baseline [2J"), "{text}");
+}

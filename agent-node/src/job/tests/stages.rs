@@ -2,8 +2,9 @@
 
 use super::world::{World, decimal, record};
 use fleet_config::domain::{
-    CheckEvidence, CheckFinding, Determinism, Fake, Input, NanRule, Outcome, Screen, Special, SpecialValue,
-    Stage, Status, Stress, SweepRange, Task, Validation, ValidationStage, canonical,
+    CheckEvidence, CheckFinding, CheckName, Determinism, Fake, Input, NanRule, OptionalStage, Outcome,
+    Screen, Special, SpecialValue, Stage, Status, Stress, SweepRange, Task, Validation, ValidationStage,
+    canonical,
 };
 use ledger::entry::predicate::Evidence;
 use std::collections::BTreeMap;
@@ -207,4 +208,67 @@ fn a_task_is_weak_by_the_fake_that_passes_it_whole_unless_it_allows_that() {
     let mut world = World::new();
     world.task.cases[0].inputs.insert("x".to_owned(), narrow("1", "1.00001"));
     assert_eq!(world.record("good").outcome.status, Status::Ok);
+}
+
+#[test]
+fn stages_that_the_policy_leaves_out_do_not_run_and_the_record_says_whose_choice_that_was() {
+    let mut world = open_world();
+    world.policy = world.policy.with_stages(&[OptionalStage::Stress]);
+    let (outcome, checks) = run(&mut world, "good hardcodes wavers");
+    assert_eq!(outcome, Outcome::ok(), "no stage that runs can see it");
+    assert_eq!(findings(&checks), [PASSED, NO, PASSED, NO, PASSED, NO, PASSED, PASSED]);
+    for stage in [ValidationStage::Smoke, ValidationStage::Shapes, ValidationStage::Determinism] {
+        let one = told(&checks, stage);
+        assert_eq!(one.detail, "left out by the policy cpu-paired/1+stages=stress");
+        assert_eq!((one.launches, one.took.0), (0, 0), "{}", stage.name());
+    }
+    assert_eq!(told(&checks, ValidationStage::Cases).launches, 4, "no case is launched twice");
+    // What always runs still finds what it finds.
+    assert_eq!(run(&mut world, "wrong").0.status, Status::WrongResult);
+    assert_eq!(run(&mut world, "brittle").0.cause.unwrap().code, "stress/mismatch");
+    // A form that does not fit its fields is read by nobody.
+    world.policy.format = "muster.policy/1".to_owned();
+    assert_eq!(run_outcome(&mut world, "good").status, Status::Infrastructure);
+}
+
+fn run_outcome(world: &mut World, source: &str) -> Outcome {
+    world.record(source).outcome
+}
+
+#[test]
+fn a_wrong_answer_says_for_which_sizes_where_the_task_allows_to_try_more() {
+    let message = |world: &mut World| world.record("odd").outcome.cause.unwrap().message;
+    let known = message(&mut open_world());
+    assert!(known.contains("only when n is odd"), "{known}");
+    assert!(known.contains("right at n = 2, 4, 32"), "{known}");
+    // The cases alone are two sizes: nothing is claimed.
+    let unknown = message(&mut World::new());
+    assert!(!unknown.contains("only when"), "{unknown}");
+    // A candidate that is wrong for every size has no rule.
+    let always = open_world().record("wrong").outcome.cause.unwrap().message;
+    assert!(!always.contains("only when"), "{always}");
+}
+
+#[test]
+fn a_candidate_that_is_the_baseline_once_more_or_uses_a_library_is_labelled_and_ranked() {
+    let labels = |world: &mut World, source: &str| -> Vec<String> {
+        let finished = world.run(source).unwrap();
+        let result = record(&finished);
+        assert_eq!(result.outcome, Outcome::ok(), "{source}");
+        let blob = result.evidence.unwrap();
+        let bytes = &finished.blobs.iter().find(|(name, _)| *name == blob).unwrap().1;
+        let evidence: Evidence = canonical::from_bytes(bytes).unwrap();
+        let labelled = evidence.checks.into_iter().filter(|one| one.finding == CheckFinding::Labelled);
+        labelled.inspect(|one| assert_eq!(one.check, CheckName::label())).map(|one| one.detail).collect()
+    };
+    let mut world = World::new();
+    world.baseline("baseline good");
+    let expected = "same as the baseline (equal sources but for comments and white space)";
+    assert_eq!(labels(&mut world, "baseline /* mine */\n good"), [expected]);
+    assert!(labels(&mut world, "good baseline").is_empty(), "other words are another source");
+    assert_eq!(
+        labels(&mut world, "good cublasSgemm dlopen"),
+        ["uses a library: cuBLAS, whatever it opens with dlopen"]
+    );
+    assert!(labels(&mut world, "good // cublasSgemm").is_empty(), "a comment calls nothing");
 }

@@ -500,6 +500,9 @@ impl Worker for Memory {
             result[0] ^= 0xff;
             result[3] ^= 0x40;
         }
+        if self.source.contains("odd") && (now.len() / 4) % 2 == 1 {
+            result[3] ^= 0x40;
+        }
         // Right for the sizes of the cases alone.
         if self.source.contains("hardcodes") && ![7 * 4, 64 * 4].contains(&now.len()) {
             result.truncate(now.len() - 4);

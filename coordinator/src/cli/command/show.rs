@@ -4,9 +4,10 @@ use crate::cli::args::ShowArgs;
 use crate::cli::output::table;
 use crate::cli::reading::Reading;
 use crate::cli::{Context, Ending};
-use fleet_config::domain::{CheckEvidence, Digest, LeafIndex, words};
+use fleet_config::domain::{CheckEvidence, Digest, LeafIndex, StageTimes, words};
 use fleet_config::refusal::Refusal;
 use ledger::entry::{Body, Entry, Envelope};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 /// Fewest digits of a record id that may stand for it.
@@ -42,6 +43,15 @@ pub(crate) fn run(context: &Context, args: &ShowArgs) -> Result<Ending, Refusal>
         shown["log"] = log.map_or(Value::Null, Value::String);
         shown["candidate"] = document(&Digest(result.candidate.0));
     }
+    if args.stages {
+        let costs = costs(&shown).ok_or_else(|| {
+            let place = leaf.to_string();
+            let next = "name a result that was validated; `muster status SUBMISSION` shows their leaves";
+            Refusal::new("show/no-stages", place, "this record has no stages", next)
+        })?;
+        context.output.print(&costs, |costs| costs.render());
+        return Ok(Ending::Done);
+    }
     context.output.print(&shown, text);
     Ok(Ending::Done)
 }
@@ -52,6 +62,69 @@ fn text(shown: &Value) -> String {
     let prints = shown["prints"].as_str().map(str::to_owned);
     let parts = [Some(record), stages(&shown["evidence"]["checks"]), prints];
     parts.into_iter().flatten().collect::<Vec<_>>().join("\n\n")
+}
+
+/// What the stages of one attempt cost.
+#[derive(Debug, Serialize)]
+struct Costs {
+    leaf: Value,
+    candidate: Value,
+    stages: Vec<Cost>,
+    /// Of all of them: validation, screens and timing.
+    total_ms: u64,
+    /// Parts of the attempt that are no stage.
+    attempt: StageTimes,
+}
+
+#[derive(Debug, Serialize)]
+struct Cost {
+    stage: String,
+    finding: String,
+    took_ms: u64,
+    /// In thousandths of the total.
+    share: u64,
+    launches: u32,
+}
+
+/// Nothing for a record without stages.
+fn costs(shown: &Value) -> Option<Costs> {
+    let checks: Vec<CheckEvidence> = serde_json::from_value(shown["evidence"]["checks"].clone()).ok()?;
+    let attempt = serde_json::from_value(shown["statement"]["predicate"]["stage_times"].clone()).ok()?;
+    let total_ms = checks.iter().fold(0_u64, |total, check| total.saturating_add(check.took.0));
+    let cost = |check: &CheckEvidence| Cost {
+        stage: check.check.to_string(),
+        finding: check.finding.words().to_owned(),
+        took_ms: check.took.0,
+        share: check.took.0.saturating_mul(1000).checked_div(total_ms).unwrap_or(0),
+        launches: check.launches,
+    };
+    let stages: Vec<Cost> = checks.iter().map(cost).collect();
+    let (leaf, candidate) = (shown["leaf"].clone(), shown["candidate"]["name"].clone());
+    (!stages.is_empty()).then_some(Costs { leaf, candidate, stages, total_ms, attempt })
+}
+
+impl Costs {
+    fn render(&self) -> String {
+        let Self { leaf: _, candidate: _, stages, total_ms, attempt } = self;
+        let share = |share: u64| format!("{}.{} %", share / 10, share % 10);
+        let row = |cost: &Cost| {
+            let Cost { stage, finding, took_ms, share: part, launches } = cost;
+            vec![stage.clone(), format!("{took_ms} ms"), share(*part), launches.to_string(), finding.clone()]
+        };
+        let mut rows: Vec<Vec<String>> = stages.iter().map(row).collect();
+        rows.push(vec![
+            "all".to_owned(),
+            format!("{total_ms} ms"),
+            share(1000),
+            String::new(),
+            String::new(),
+        ]);
+        let StageTimes { queue, transfer, compile, validate, time } = attempt;
+        format!(
+            "{}\n\nthe attempt: queue {queue}, transfer {transfer}, compile {compile}, validate {validate}, time {time}",
+            table(&["STAGE", "COST", "SHARE", "LAUNCHES", "FINDING"], &rows)
+        )
+    }
 }
 
 /// What was looked at before a time counted, what it cost and what was found, as a table.

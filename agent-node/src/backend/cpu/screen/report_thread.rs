@@ -21,13 +21,59 @@ struct Access {
 /// The first race that `text` reports.
 pub(super) fn read(text: &str, view: &View<'_>, screen: Screen) -> Option<Failure> {
     let (_, report) = text.split_once("WARNING: ThreadSanitizer: data race")?;
+    let (first, second, memory) = accesses(report, view)?;
+    Some(race(&first, &second, memory, view, screen))
+}
+
+/// The two accesses of one report and what they touched.
+fn accesses(report: &str, view: &View<'_>) -> Option<(Access, Access, Option<MemoryPlace>)> {
     let report = report.split("==================").next()?;
     let lines: Vec<&str> = report.lines().collect();
     let mut accesses = (0..lines.len()).filter_map(|at| access(&lines, at, view));
     let (first, second) = (accesses.next()?, accesses.next()?);
     let memory = global(&lines, first.address, first.by).or_else(|| view.memory(first.address, first.by));
-    Some(race(&first, &second, memory, view, screen))
+    Some((first, second, memory))
 }
+
+/// The first race by which an update is lost: a plain write to what another thread updates by an atomic, or one statement
+/// of two threads that reads, changes and writes. `line_at` gives a line of the candidate's main file. Flags that several
+/// threads set, and values that are looked at before an atomic decides, are no such race.
+pub(super) fn lost_update(
+    text: &str,
+    view: &View<'_>,
+    screen: Screen,
+    line_at: &dyn Fn(u32) -> Option<String>,
+) -> Option<Failure> {
+    let reports = text.split("WARNING: ThreadSanitizer: data race").skip(1).take(REPORTS_MAX);
+    for report in reports {
+        let Some((first, second, memory)) = accesses(report, view) else { continue };
+        let verbs = [first.verb.as_str(), second.verb.as_str()];
+        let changes = || {
+            let line = first
+                .source
+                .as_ref()
+                .filter(|place| place.file == view.main)
+                .and_then(|place| line_at(place.line));
+            line.is_some_and(|line| CHANGES.iter().any(|operator| line.contains(operator)))
+        };
+        let is_lost = match verbs {
+            ["write", "atomic write"] | ["atomic write", "write"] => true,
+            ["write", "read"] | ["read", "write"] | ["write", "write"] => {
+                first.source == second.source && changes()
+            }
+            _ => false,
+        };
+        if is_lost {
+            return Some(race(&first, &second, memory, view, screen));
+        }
+    }
+    None
+}
+
+/// Reports that are looked through.
+const REPORTS_MAX: usize = 200;
+/// Operators whose result depends on what stood there, and that do not give the same when done twice.
+const CHANGES: [&str; 6] = ["+=", "-=", "*=", "^=", "++", "--"];
 
 /// `  Previous write of size 4 at 0x55 by thread T32:` and the stack below it.
 fn access(lines: &[&str], at: usize, view: &View<'_>) -> Option<Access> {
@@ -182,6 +228,33 @@ muster-done
         assert!(check("muster-done\n").is_none());
         let (cut, _) = REPORT.split_once("  Previous").unwrap();
         assert!(check(cut).is_none());
+    }
+
+    #[test]
+    fn an_update_is_lost_beside_an_atomic_one_or_by_one_statement_of_two_threads() {
+        let lost = |text: &str, line: &str| {
+            let evaluation = Evaluation { case: "odd".to_owned(), buffers: Vec::new(), steps: Vec::new() };
+            let facts = Facts::read(text);
+            let program = Path::new("/nonexistent");
+            let view = View { evaluation: &evaluation, program, main: "k.cu", facts: &facts };
+            lost_update(text, &view, Screen::RacesInBlock, &|_| Some(line.to_owned())).is_some()
+        };
+        // A plain write beside an atomic read is a flag; beside an atomic update it loses one.
+        assert!(!lost(REPORT, "s[i] += 1;"));
+        let update = REPORT.replace("atomic read", "atomic write");
+        assert!(lost(&update, "s[i] = 1;"));
+        // An earlier harmless race does not hide it.
+        assert!(lost(&format!("{REPORT}{update}"), ""));
+        let peek = REPORT.replace("  Write of", "  Read of").replace("atomic read", "atomic write");
+        assert!(!lost(&peek, "if (s[i] < v) atomicMax(&s[i], v);"));
+        // One statement of two threads.
+        let own = "    #0 (/job/screen+0x1331) in f /candidate/k.cu:4\n";
+        let (before, rest) = REPORT.split_once("  Previous").unwrap();
+        let (_, after) = rest.split_once("\n\n").unwrap();
+        let both =
+            format!("{before}  Previous read of size 4 at 0x55555555a170 by thread T32:\n{own}\n{after}");
+        assert!(lost(&both, "s[i] += 1;"));
+        assert!(!lost(&both, "if (!s[i]) s[i] = 1;"), "a flag that several threads set");
     }
 
     proptest::proptest! {

@@ -106,7 +106,16 @@ fn read(request: &ScreenRequest<'_>, kind: Kind, program: &Path, blocks: u64, ex
     };
     if let Some(mut failure) = found.or_else(|| view.stopped()) {
         failure.log = Some(text.bytes().take(LOG_MAX).collect());
-        return Screening::fault(failure, detail);
+        let mut screening = Screening::fault(failure, detail);
+        if kind == Kind::ThreadsOfBlock {
+            let lost =
+                report_thread::lost_update(&text, &view, request.screen, &|line| main_line(request, line));
+            screening.lost_update = lost.map(|mut failure| {
+                failure.log = Some(text.bytes().take(LOG_MAX).collect());
+                Box::new(failure)
+            });
+        }
+        return screening;
     }
     if facts.is_done && exit.how == ExitHow::Code(0) {
         return Screening::no_fault_found(detail);
@@ -122,6 +131,14 @@ fn read(request: &ScreenRequest<'_>, kind: Kind, program: &Path, blocks: u64, ex
         }
     };
     Screening::not_run(why, next)
+}
+
+/// Line `line` of the candidate's main file.
+fn main_line(request: &ScreenRequest<'_>, line: u32) -> Option<String> {
+    let sources = &request.compile.sources;
+    let text = String::from_utf8_lossy(sources.files.get(&sources.main)?);
+    let at = usize::try_from(line).ok()?.checked_sub(1)?;
+    text.lines().nth(at).map(str::to_owned)
 }
 
 fn last_line(text: &str) -> String {

@@ -105,6 +105,7 @@ async fn submit(
         targets: targets.to_vec(),
         policy: None,
         screens: None,
+        stages: None,
         reuse: Reuse::Fresh,
         nonce: None,
     };

@@ -242,6 +242,7 @@ impl<'a> Runner<'a> {
             reconnect: 0,
             fresh: true,
             screens: None,
+            stages: None,
             policy: None,
             nonce: None,
             receipt: None,

@@ -85,6 +85,7 @@ async fn post(client: &mut Client, args: &SubmitArgs) -> Result<Sent, Refusal> {
         targets: targets.clone(),
         policy: args.policy.clone(),
         screens: args.screens.clone(),
+        stages: args.stages.clone(),
         reuse,
         nonce: args.nonce.clone(),
     };
