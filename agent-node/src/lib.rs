@@ -4,7 +4,7 @@
 //! [`backend`] (devices), [`sandbox`] (what a candidate may do), [`measure`] (how time is taken), [`probe`] (the
 //! environment fingerprint), [`machine_lock`] (timing runs alone), [`device_lock`] (a GPU has one node at a time), [`clock`] (the only reader of time),
 //! [`health`] (whether a GPU may be believed),
-//! [`state`] (the folder of a node), [`harness`] (what measures), [`inventory`] (the devices on offer).
+//! [`state`] (the folder of a node), [`mutation`] (faults put into a task's reference), [`harness`] (what measures), [`inventory`] (the devices on offer).
 
 pub mod backend;
 pub mod clock;
@@ -15,6 +15,7 @@ pub mod inventory;
 pub mod job;
 pub mod machine_lock;
 pub mod measure;
+pub mod mutation;
 pub mod probe;
 pub mod sandbox;
 pub mod scratch;

@@ -22,6 +22,7 @@ fn main() -> ExitCode {
         Command::ProbeCuda => cuda::probe_cuda_main(),
         Command::NvrtcCompile => cuda::nvrtc_compile_main(),
         Command::CheckTask(arguments) => cli::exit(cli::check_task(&arguments)),
+        Command::TaskStrength(arguments) => cli::exit(cli::task_strength(&arguments)),
         Command::Devices(arguments) => cli::exit(cli::devices(&arguments)),
         Command::Compile(arguments) => cli::compile(&arguments),
         Command::Bench(command) => cli::exit(cli::bench(&command)),

@@ -2,7 +2,7 @@
 
 /// What a token is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::backend) enum Kind {
+pub(crate) enum Kind {
     Identifier,
     Number,
     /// String and character literals, raw ones too.
@@ -15,7 +15,7 @@ pub(in crate::backend) enum Kind {
 
 /// A token by its place in the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::backend) struct Token {
+pub(crate) struct Token {
     pub kind: Kind,
     pub start: usize,
     pub end: usize,
@@ -23,7 +23,7 @@ pub(in crate::backend) struct Token {
 
 impl Token {
     /// Its text.
-    pub(in crate::backend) fn text<'a>(&self, source: &'a str) -> &'a str {
+    pub(crate) fn text<'a>(&self, source: &'a str) -> &'a str {
         source.get(self.start..self.end).unwrap_or("")
     }
 }
@@ -33,7 +33,7 @@ const RAW_DELIMITER_MAX: usize = 16;
 
 /// The tokens of `source`; comments and white space are left out. Never fails: what is unterminated ends with the
 /// text, and the compiler will say so.
-pub(in crate::backend) fn tokens(source: &str) -> Vec<Token> {
+pub(crate) fn tokens(source: &str) -> Vec<Token> {
     let mut lexer = Lexer { bytes: source.as_bytes(), at: 0, tokens: Vec::new(), line_start: true };
     lexer.run();
     lexer.tokens

@@ -13,6 +13,8 @@ pub mod pair;
 pub mod screen;
 mod signature;
 
+pub(crate) use lexer::{Kind, tokens};
+
 use crate::health;
 use crate::probe::nvidia::Watch;
 use crate::sandbox::Confinement;

@@ -7,6 +7,7 @@ mod devices;
 mod doctor;
 mod run;
 mod settings;
+mod task_strength;
 
 pub(crate) use bench::bench;
 pub(crate) use check_task::check_task;
@@ -14,6 +15,7 @@ pub(crate) use cuda::{check_cuda, compile};
 pub(crate) use devices::devices;
 pub(crate) use doctor::doctor;
 pub(crate) use run::run;
+pub(crate) use task_strength::task_strength;
 
 use clap::{Args, Parser, Subcommand};
 use fleet_config::config::SandboxWish;
@@ -32,7 +34,7 @@ const TASK_AT_FAULT: u8 = 4;
 const UNFIT: u8 = 5;
 
 const EXIT_CODES: &str = "Exit codes: 0 done, 1 the node failed, 2 wrong usage, 3 refused (state folder, sandbox, \
-                          compiler, invite, settings), 4 the task does not hold together (check-task), \
+                          compiler, invite, settings), 4 the task does not hold together (check-task, task-strength), \
                           5 the machine lacks something (doctor).";
 
 /// Runs candidates for a Muster coordinator: compiles, checks and times them, confined, and signs what it found.
@@ -51,6 +53,9 @@ pub(crate) enum Command {
     /// Compile and run a task's reference and baseline here, and say whether a fake would pass.
     #[command(after_help = CHECK_EXAMPLES)]
     CheckTask(CheckTaskArguments),
+    /// Put small faults into a task's reference and say which its cases let pass.
+    #[command(after_help = STRENGTH_EXAMPLES)]
+    TaskStrength(TaskStrengthArguments),
     /// Show the devices that this machine would offer.
     #[command(after_help = DEVICES_EXAMPLES)]
     Devices(DevicesArguments),
@@ -95,6 +100,12 @@ Examples:
   muster-node check-task tasks/matmul/task.toml --json
 Exit codes: 0 the task holds together, 1 the check failed, 2 wrong usage, 3 the files are refused, 4 reference or
 baseline fail, or an output of zeros or an untouched one would pass.";
+
+const STRENGTH_EXAMPLES: &str = "\
+Examples:
+  muster-node task-strength tasks/matmul
+  muster-node task-strength tasks/matmul --mutants 200 --json
+Exit codes: 0 scored, 1 the check failed, 2 wrong usage, 3 the files are refused, 4 the task does not hold together.";
 
 const DEVICES_EXAMPLES: &str = "\
 Examples:
@@ -186,6 +197,20 @@ pub(crate) struct BenchArguments {
     #[arg(long, value_name = "PARTS", value_delimiter = ',')]
     pub(crate) only: Vec<String>,
     /// Print one JSON document.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) devices: DeviceArguments,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TaskStrengthArguments {
+    /// The task file, or a folder with a `task.toml`.
+    pub(crate) task: PathBuf,
+    /// Mutants to try at most, spread evenly over the reference.
+    #[arg(long, default_value_t = 60, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=5000))]
+    pub(crate) mutants: u16,
+    /// Print the answer as JSON.
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]

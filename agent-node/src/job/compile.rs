@@ -32,7 +32,8 @@ pub(super) fn compile(
     Ok(Compiled { artefacts })
 }
 
-fn one(context: &Context<'_>, prepared: &Prepared, party: Party) -> Result<Artefact, Stop> {
+/// The artefact of one party.
+pub(super) fn one(context: &Context<'_>, prepared: &Prepared, party: Party) -> Result<Artefact, Stop> {
     let request = request(context, prepared, party, &format!("compile-{}", party.name()))?;
     context.backend.compile(&request).map_err(|failure| party.charge(failure).into())
 }

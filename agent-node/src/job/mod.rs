@@ -26,6 +26,7 @@ pub mod rehearsal;
 mod resolve;
 pub mod runner;
 mod scalar;
+pub mod score;
 mod screen;
 pub mod service;
 mod sign;

@@ -24,7 +24,7 @@ use zeroize::Zeroizing;
 const SEEDS: [Seed; 2] = [Seed(1), Seed(2)];
 
 /// How long compiler and device may take in all, whatever the task's own limits allow beyond.
-const PATIENCE: Milliseconds = Milliseconds(600_000);
+pub(super) const PATIENCE: Milliseconds = Milliseconds(600_000);
 
 /// Longest part of a log that is shown.
 const LOG_MAX: usize = 64 << 10;
@@ -72,7 +72,8 @@ pub fn rehearse_task(
     }
     let sealed: Vec<String> = task.cases[first_sealed..].iter().map(|case| case.name.clone()).collect();
     let mut shelf = Shelf::of(blobs);
-    let assignment = assignment(&task, offer, &mut shelf)?;
+    let assignment =
+        assignment(&task, &baseline(&task), &MeasurementPolicy::cpu_paired(), offer, &mut shelf)?;
     let node = Node {
         key: SecretKey::from_seed(&Zeroizing::new([0; 32])),
         harness: wish.harness.clone(),
@@ -149,8 +150,9 @@ fn judge(rehearsal: &mut Rehearsal, evidence: &[CaseEvidence], sealed: &[String]
     }
 }
 
-fn assignment(task: &Task, offer: &Offer, shelf: &mut Shelf) -> Result<Assignment, CanonicalError> {
-    let candidate = Candidate {
+/// The baseline as a candidate.
+fn baseline(task: &Task) -> Candidate {
+    Candidate {
         format: Candidate::FORMAT.to_owned(),
         name: "baseline".to_owned(),
         source: task.baseline.source.clone(),
@@ -158,14 +160,24 @@ fn assignment(task: &Task, offer: &Offer, shelf: &mut Shelf) -> Result<Assignmen
         family: None,
         provenance: Provenance::default(),
         licence: String::new(),
-    };
+    }
+}
+
+/// `candidate` on `offer`, with every document on the shelf.
+pub(super) fn assignment(
+    task: &Task,
+    candidate: &Candidate,
+    policy: &MeasurementPolicy,
+    offer: &Offer,
+    shelf: &mut Shelf,
+) -> Result<Assignment, CanonicalError> {
     Ok(Assignment {
         submission: SubmissionId([0; 32]),
         cell: CellId([0; 32]),
         fence: Fence(0),
         task: shelf.put(task.document()?),
         candidate: shelf.put(candidate.document()?),
-        policy: shelf.put(MeasurementPolicy::cpu_paired().document()?),
+        policy: shelf.put(policy.document()?),
         device: offer.description.id.clone(),
         nonce: Nonce([0; 32]),
         seeds: SEEDS.to_vec(),

@@ -130,6 +130,16 @@ pub(super) enum TaskCommand {
         #[arg(long)]
         no_run: bool,
     },
+    /// Put small faults into the reference, one at a time, and show which the task's cases let pass
+    #[command(
+        after_help = "Example:\n  muster task strength scripts/sample --mutants 40\n\nRuns on this machine's CPU device; needs no coordinator. Each survivor is a fault that a candidate could have too:\nadd a case that shows it, tighten the tolerance, or give the task ranges ([validation.sweep])."
+    )]
+    Strength {
+        folder: PathBuf,
+        /// Mutants to try at most, spread evenly over the reference
+        #[arg(long, default_value_t = 60, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=5000))]
+        mutants: u16,
+    },
     /// Add a task to the ledger and seal its holdouts
     #[command(after_help = "Example:\n  muster task add scripts/sample")]
     Add { folder: PathBuf },

@@ -48,16 +48,29 @@ pub(super) fn start(
     Ok(child)
 }
 
+/// Runs a binary of the house to its end, for work that takes long: what it says on standard error is seen at once, and
+/// what it prints is collected.
+#[expect(clippy::disallowed_methods, reason = "this is the room that starts the house's own binaries")]
+pub(super) fn run_seen(name: &str, arguments: &[String]) -> Result<Output, Refusal> {
+    let program = binary(name);
+    let mut command = Command::new(&program);
+    command.args(arguments).stdin(Stdio::null()).stderr(Stdio::inherit());
+    command.output().map_err(|error| not_started(&program, &error))
+}
+
 /// Runs a binary of the house to its end and collects what it printed.
 #[expect(clippy::disallowed_methods, reason = "this is the room that starts the house's own binaries")]
 pub(super) fn run(name: &str, arguments: &[String]) -> Result<Output, Refusal> {
     let program = binary(name);
-    Command::new(&program).args(arguments).stdin(Stdio::null()).output().map_err(|error| {
-        Refusal::new(
-            "spawn/start",
-            program.display().to_string(),
-            error.to_string(),
-            "build or install all three binaries into one folder, or set MUSTER_BIN",
-        )
-    })
+    let output = Command::new(&program).args(arguments).stdin(Stdio::null()).output();
+    output.map_err(|error| not_started(&program, &error))
+}
+
+fn not_started(program: &Path, error: &std::io::Error) -> Refusal {
+    Refusal::new(
+        "spawn/start",
+        program.display().to_string(),
+        error.to_string(),
+        "build or install all three binaries into one folder, or set MUSTER_BIN",
+    )
 }

@@ -9,6 +9,7 @@ pub(super) mod node;
 pub(super) mod rank;
 pub(super) mod show;
 pub(super) mod status;
+mod strength;
 pub(super) mod submit;
 pub(super) mod task;
 pub(super) mod up;

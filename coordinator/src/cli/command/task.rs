@@ -1,5 +1,6 @@
-//! `muster task new|lint|add|show|list`.
+//! `muster task new|lint|add|show|list`; `strength` has a room of its own.
 
+use super::strength;
 use crate::cli::args::{HiddenConfigs, ImportCommand, TaskCommand};
 use crate::cli::client::{Client, segment};
 use crate::cli::output::{note, short, table};
@@ -23,6 +24,7 @@ pub(crate) async fn run(context: &Context, command: TaskCommand) -> Result<Endin
             new(context, &folder, &signature, &reference, &initial_kernel)
         }
         TaskCommand::Lint { folder, no_run } => lint(context, &folder, no_run),
+        TaskCommand::Strength { folder, mutants } => strength::run(context, &folder, mutants),
         TaskCommand::Add { folder } => add(context, &folder).await,
         TaskCommand::Import(ImportCommand::CaseFolder { folder, out, hidden }) => {
             let hidden = match hidden {
