@@ -154,10 +154,7 @@ pub fn assemble_candidate(
     check_tree_size(&source, limit)?;
     let stem = || main.rsplit('/').next().unwrap_or(main).trim_end_matches(".cu").to_owned();
     let name = draft.name.clone().unwrap_or_else(stem);
-    if name.is_empty() || name.len() > NAME_MAX || name.chars().any(char::is_control) {
-        let cause = format!("the name has not 1 to {NAME_MAX} bytes without control characters");
-        return Err(Refusal::new("candidate/name", draft.place.clone(), cause, "Rename the candidate."));
-    }
+    check_name(&name, &draft.place)?;
     let candidate = Candidate {
         format: Candidate::FORMAT.to_owned(),
         name,
@@ -176,12 +173,22 @@ pub fn assemble_candidate(
     }
 }
 
+/// A name stands in tables and on terminals, so nobody may hide anything in it.
+fn check_name(name: &str, place: &str) -> Result<(), Refusal> {
+    if !name.is_empty() && name.len() <= NAME_MAX && !name.chars().any(char::is_control) {
+        return Ok(());
+    }
+    let cause = format!("the name has not 1 to {NAME_MAX} bytes without control characters");
+    Err(Refusal::new("candidate/name", place, cause, "Rename the candidate."))
+}
+
 /// Judges a candidate against its task; the bytes of its sources are [`check_source`]'s. Refusals:
-/// `candidate/format`, `candidate/launch`, `source/path`, `source/size`. Warnings: `candidate/one-author` (as
+/// `candidate/format`, `candidate/name`, `candidate/launch`, `source/path`, `source/size`. Warnings: `candidate/one-author` (as
 /// the reference's), `candidate/no-licence`.
 pub fn lint_candidate(task: &Task, candidate: &Candidate) -> Findings {
     let mut findings = Findings::default();
-    let name = candidate.name.clone();
+    let name: String = candidate.name.chars().filter(|c| !c.is_control()).take(NAME_MAX).collect();
+    findings.refusals.extend(check_name(&candidate.name, &name).err());
     if candidate.format != Candidate::FORMAT {
         let cause = format!("the format is not {}", Candidate::FORMAT);
         findings.refusals.push(Refusal::new(

@@ -1,5 +1,6 @@
 //! The C declaration of a kernel, read far enough to compare it with the parameters of a task.
 
+use super::plan_check::is_identifier;
 use crate::domain::ElementType;
 
 /// Longest declaration in bytes.
@@ -40,6 +41,10 @@ pub enum Passing {
 pub enum DeclarationError {
     #[error("the signature is longer than {LENGTH_MAX} bytes")]
     Length,
+    #[error("the signature has a control character")]
+    Control,
+    #[error("`{0}` before the parameter list is no identifier")]
+    Word(String),
     #[error("the signature does not begin with `extern \"C\"`")]
     Linkage,
     #[error("the signature has no `__global__`")]
@@ -62,6 +67,9 @@ impl Declaration {
         if text.len() > LENGTH_MAX {
             return Err(DeclarationError::Length);
         }
+        if text.chars().any(|c| c.is_control() && !c.is_whitespace()) {
+            return Err(DeclarationError::Control);
+        }
         let tokens = tokens(text);
         let mut rest: &[String] = match tokens.as_slice() {
             [first, second, rest @ ..] if first == "extern" && second == "\"C\"" => rest,
@@ -73,6 +81,9 @@ impl Declaration {
             .position(|(at, token)| token == "(" && at > 0 && !rest[at - 1].starts_with("__launch_bounds"))
             .ok_or(DeclarationError::List)?;
         let head: Vec<&str> = without_bounds(&rest[..open]);
+        if let Some(word) = head.iter().find(|word| !is_identifier(word)) {
+            return Err(DeclarationError::Word(word.chars().take(80).collect()));
+        }
         let (entry, words) = head.split_last().ok_or(DeclarationError::List)?;
         if !words.contains(&"__global__") {
             return Err(DeclarationError::Global);
@@ -99,6 +110,10 @@ impl Declaration {
 fn parameter(position: usize, tokens: &[String]) -> Result<DeclaredParameter, DeclarationError> {
     let text = tokens.join(" ");
     let unknown = || DeclarationError::Type(position, text.clone());
+    let legal = |token: &String| matches!(token.as_str(), "*" | "[" | "]" | ":") || is_word(token);
+    if !tokens.iter().all(legal) {
+        return Err(unknown());
+    }
     let stars = tokens.iter().filter(|token| *token == "*" || *token == "[").count();
     let first_star = tokens.iter().position(|token| token == "*").unwrap_or(tokens.len());
     let constant = tokens[..first_star].iter().any(|token| token == "const");
@@ -115,6 +130,11 @@ fn parameter(position: usize, tokens: &[String]) -> Result<DeclaredParameter, De
     let (name, words) = words.split_last().ok_or_else(unknown)?;
     let elements = elements(words).ok_or_else(unknown)?;
     Ok(DeclaredParameter { name: (*name).to_owned(), elements, passing, text })
+}
+
+/// An identifier or a number.
+fn is_word(token: &str) -> bool {
+    token.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
 fn is_type_or_name(token: &str) -> bool {
@@ -212,7 +232,8 @@ fn tokens(text: &str) -> Vec<String> {
     tokens
 }
 
-fn without_comments(text: &str) -> String {
+/// The text with a blank where a comment was.
+pub(super) fn without_comments(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(start) = rest.find("/*").into_iter().chain(rest.find("//")).min() {
@@ -271,6 +292,11 @@ mod tests {
                 DeclarationError::Type(1, "float * * p".to_owned()),
             ),
             ("extern \"C\" __global__ void f(int n, Foo x)", DeclarationError::Type(2, "Foo x".to_owned())),
+            ("extern \"C\" __global__ void f(float& x)", DeclarationError::Type(1, "float & x".to_owned())),
+            ("extern \"C\" __global__ void f(int n = 1)", DeclarationError::Type(1, "int n = 1".to_owned())),
+            ("extern \"C\" __global__ void \u{19}(int n)", DeclarationError::Control),
+            ("extern \"C\" int x; __global__ void f(int n)", DeclarationError::Word(";".to_owned())),
+            ("extern \"C\" __global__ void 1f(int n)", DeclarationError::Word("1f".to_owned())),
             ("extern \"C\" __global__ void f(int n,)", DeclarationError::Type(2, String::new())),
         ] {
             assert_eq!(Declaration::parse(text), Err(wanted), "{text}");

@@ -14,6 +14,9 @@ use std::collections::BTreeSet;
 const PARAMS_MAX: usize = 64;
 const DIMS_MAX: usize = 64;
 const CASES_MAX: usize = 256;
+/// Most timed cases of a task: each has a line of some 350 bytes in the record of a result, and the record is signed as
+/// one entry of at most 32 KiB, written out in base64.
+pub const TIMED_MAX: usize = 40;
 /// Longest name of a task or case in bytes.
 const NAME_MAX: usize = 64;
 
@@ -163,6 +166,13 @@ fn cases(draft: &TaskDraft, findings: &mut Findings) {
     if !draft.cases.iter().any(|case| case.kind == CaseKind::Performance) {
         let next = "Add a `[[case]]` with kind = \"performance\".";
         findings.refuse("task/no-performance-case", draft.file.clone(), "no case of kind performance", next);
+    }
+    let timed = draft.cases.iter().filter(|case| case.kind == CaseKind::Performance);
+    if let Some(beyond) = timed.into_iter().nth(TIMED_MAX) {
+        let cause =
+            format!("more than {TIMED_MAX} cases of kind performance do not fit the record of a result");
+        let next = "Let some of them gate only, with kind = \"correctness\".";
+        findings.refuse("task/limits", draft.at(beyond.line), cause, next);
     }
     let written =
         |param: &Param| matches!(param.kind, ParamKind::Buffer { role: Role::Out | Role::Inout, .. });

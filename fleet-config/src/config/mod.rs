@@ -27,7 +27,7 @@ pub use candidate_file::{
 };
 pub use coordinator::{CoordinatorLimits, CoordinatorSettings};
 pub use declaration::{Declaration, DeclarationError, DeclaredParameter, Passing};
-pub use lint::{Findings, lint};
+pub use lint::{Findings, TIMED_MAX, lint};
 pub use node::{DeviceSettings, NodeLimits, NodeSettings, SandboxWish, SandboxWishError};
 pub use plan_check::{PlanFrame, check_plan};
 pub use scaffold::scaffold;

@@ -1,6 +1,6 @@
 //! The first text of a task file, inferred from a kernel's signature.
 
-use super::declaration::{Declaration, Passing};
+use super::declaration::{Declaration, Passing, without_comments};
 use super::{DeclaredParameter, check_path};
 use crate::domain::ElementType;
 use crate::refusal::Refusal;
@@ -89,7 +89,8 @@ fn head(signature: &str, entry: &str, dims: &[String]) -> String {
          signature = {}\n\
          dims = [{}] # edit: the sizes that shapes and launches are written in\n\
          licence = \"\" # edit: SPDX expression of the sources\n",
-        quoted(&signature.split_whitespace().collect::<Vec<_>>().join(" ")),
+        // A line comment would end the declaration once its lines are joined.
+        quoted(&without_comments(signature).split_whitespace().collect::<Vec<_>>().join(" ")),
         list(dims),
     )
 }

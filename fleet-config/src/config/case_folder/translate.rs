@@ -8,6 +8,7 @@
 
 use super::read::{Argument, ArgumentKind, CaseFolder, Config, Language, StartValue};
 use super::write::{Written, write};
+use crate::config::lint::TIMED_MAX;
 use crate::config::{Files, check_path};
 use crate::domain::Role;
 use crate::refusal::Refusal;
@@ -128,7 +129,11 @@ fn kinds(case: &CaseFolder, hidden: Hidden) -> Result<Vec<Kind>, Refusal> {
         (true, _) | (false, Hidden::Open) => Kind::Gating,
         (false, Hidden::Sealed) => Kind::Sealed,
     };
-    Ok(case.configs.iter().map(kind).collect())
+    let mut kinds: Vec<Kind> = case.configs.iter().map(kind).collect();
+    // Of more timed configs than a task may have the first ones are timed; the others gate.
+    let timed = kinds.iter_mut().filter(|kind| **kind == Kind::Timed);
+    timed.skip(TIMED_MAX).for_each(|kind| *kind = Kind::Gating);
+    Ok(kinds)
 }
 
 /// Bytes of a config's buffers together.
