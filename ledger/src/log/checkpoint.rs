@@ -1,6 +1,6 @@
 //! Checkpoints: origin, size and root of the log, signed as a note (c2sp.org/tlog-checkpoint).
 
-use super::note::{LogSigner, Note, NoteError, VerifierKey};
+use super::note::{LogSigner, Note, NoteError, VerifierKey, decode_base64};
 use data_encoding::BASE64;
 use fleet_config::domain::Sha256;
 
@@ -47,7 +47,7 @@ impl Checkpoint {
             return Err(CheckpointError::Text);
         }
         let number: u64 = size.parse().map_err(|_| CheckpointError::Text)?;
-        let root = BASE64.decode(root.as_bytes()).map_err(|_| CheckpointError::Text)?;
+        let root = decode_base64(root).ok_or(CheckpointError::Text)?;
         let root = Sha256(root.try_into().map_err(|_| CheckpointError::Text)?);
         // A size has one spelling: no sign, no leading zero.
         if number.to_string() != size {
@@ -100,6 +100,8 @@ mod tests {
             "a\n1\nAAAA\n".to_owned(),
             "a\n1\n47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFV=\n".to_owned(),
             "a\n1\n".to_owned(),
+            // The same 32 bytes, padded in the middle.
+            "a\n1\nBAQ=BAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE\n".to_owned(),
         ];
         for text in texts {
             assert_eq!(Checkpoint::parse_text(&text), Err(CheckpointError::Text), "{text:?}");

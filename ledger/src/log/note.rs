@@ -108,7 +108,7 @@ impl FromStr for VerifierKey {
             return Err(KeyError::Spelling);
         };
         check_name(name)?;
-        let typed = BASE64.decode(key.as_bytes()).map_err(|_| KeyError::Spelling)?;
+        let typed = decode_base64(key).ok_or(KeyError::Spelling)?;
         let (kind, key) = typed.split_first().ok_or(KeyError::Spelling)?;
         if *kind != ED25519 {
             return Err(KeyError::Type { kind: *kind });
@@ -229,9 +229,15 @@ impl<'a> Note<'a> {
 fn signature_line(line: &str) -> Option<SignatureLine<'_>> {
     let (name, signature) = line.strip_prefix(SIGNATURE_PREFIX)?.split_once(' ')?;
     check_name(name).ok()?;
-    let bytes = BASE64.decode(signature.as_bytes()).ok()?;
+    let bytes = decode_base64(signature)?;
     let (id, signature) = bytes.split_first_chunk::<4>()?;
     (!signature.is_empty()).then(|| SignatureLine { name, id: *id, signature: signature.to_vec() })
+}
+
+/// Bytes in their one spelling. The decoder also takes blocks that are padded one by one, in which the same bytes could be
+/// written in many ways.
+pub(super) fn decode_base64(text: &str) -> Option<Vec<u8>> {
+    BASE64.decode(text.as_bytes()).ok().filter(|bytes| BASE64.encode(bytes) == text)
 }
 
 fn in_context(context: &'static str, bytes: &[u8]) -> Vec<u8> {
@@ -281,6 +287,7 @@ mod tests {
         assert_eq!("+530d903a+AA==".parse::<VerifierKey>(), Err(KeyError::Name));
         assert_eq!("a+530d903a+BAAA".parse::<VerifierKey>(), Err(KeyError::Type { kind: 4 }));
         assert_eq!("a+530d903a+AQAA".parse::<VerifierKey>(), Err(KeyError::Point));
+        assert_eq!("a+530d903a+AQ==AAAA".parse::<VerifierKey>(), Err(KeyError::Spelling));
     }
 
     #[test]
