@@ -12,6 +12,7 @@ mod ahead;
 mod bench;
 mod beyond;
 mod blame;
+mod bound;
 mod compile;
 pub mod context;
 pub mod fault;

@@ -1,5 +1,6 @@
 //! Step five: the result record, its blobs, and the node's signature over it.
 
+use super::bound;
 use super::context::{Context, milliseconds};
 use super::fault::infrastructure;
 use super::stages::Stages;
@@ -154,7 +155,7 @@ fn outcome(
     blobs: &mut Vec<(BlobRef, Vec<u8>)>,
 ) -> Outcome {
     let (mut outcome, mut log) = match failure {
-        Some(Failure { outcome, log }) => (*outcome, log.unwrap_or_default()),
+        Some(Failure { outcome, log }) => (bound::outcome(*outcome), log.unwrap_or_default()),
         None => (Outcome::ok(), Vec::new()),
     };
     log.truncate(LOG_MAX);
@@ -213,7 +214,7 @@ fn build(artefact: Artefact, blobs: &mut Vec<(BlobRef, Vec<u8>)>) -> Build {
         compiler: artefact.compiler,
         flags: artefact.flags,
         artefact: blob,
-        resources: artefact.resources,
+        resources: bound::resources(artefact.resources),
     }
 }
 
