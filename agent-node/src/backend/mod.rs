@@ -8,6 +8,8 @@ pub mod code;
 pub mod conformance;
 pub mod cpu;
 pub mod cuda;
+#[doc(hidden)]
+pub mod intake;
 mod lexer;
 pub mod pair;
 pub mod screen;

@@ -128,6 +128,12 @@ impl Journal {
         Ok(())
     }
 
+    /// What [`Self::open`] reads out of the bytes of a file, for the fuzz targets.
+    #[doc(hidden)]
+    pub fn read(bytes: &[u8]) -> Result<(NumberedFacts, OpenReport), OpenError> {
+        recovery::read(Path::new(FILE_NAME), bytes)
+    }
+
     /// Sequence number of the next fact.
     pub fn next_sequence(&self) -> u64 {
         self.next

@@ -15,6 +15,8 @@ mod diagnostics;
 mod failure;
 mod fault;
 mod glue;
+#[doc(hidden)]
+pub mod intake;
 mod layout;
 mod limits;
 mod motion;

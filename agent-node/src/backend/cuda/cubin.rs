@@ -7,11 +7,15 @@
 use object::read::elf::{ElfFile64, FileHeader as _};
 use object::{Endianness, Object as _, ObjectSection as _};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// The machine number of cubins in the ELF header.
 const MACHINE: u16 = object::elf::EM_CUDA.0;
 /// Kernels of one file.
 const KERNELS_MAX: usize = 1024;
+/// Longest name of a kernel: mangled names of deep templates have a few kilobytes. Sections may share one text for their
+/// names, so that a small file could otherwise name gigabytes.
+const SYMBOL_MAX: usize = 16 << 10;
 /// Parameters of one kernel; CUDA bounds their bytes to 32,764.
 const PARAMETERS_MAX: usize = 4096;
 
@@ -42,7 +46,9 @@ pub(super) enum CubinError {
     Architecture { found: String, wanted: u32 },
     #[error("the attributes of `{0}` are malformed")]
     Attributes(String),
-    #[error("it has more than {KERNELS_MAX} kernels or {PARAMETERS_MAX} parameters")]
+    #[error(
+        "it has more than {KERNELS_MAX} kernels or {PARAMETERS_MAX} parameters, or a name of over {SYMBOL_MAX} bytes"
+    )]
     Many,
 }
 
@@ -63,18 +69,21 @@ pub(super) fn kernels(bytes: &[u8], wanted: u32) -> Result<Vec<Kernel>, CubinErr
     }
     check_segments(&file, bytes)?;
     let mut found = Vec::new();
-    let mut constants = Vec::new();
+    let mut constants = BTreeSet::new();
     for section in file.sections() {
-        let name = section.name().map_err(|error| CubinError::Elf(error.to_string()))?.to_owned();
-        let data = section.data().map_err(|_| CubinError::Section(name.clone()))?;
+        let name = section.name().map_err(|error| CubinError::Elf(error.to_string()))?;
+        if name.len() > SYMBOL_MAX {
+            return Err(CubinError::Many);
+        }
+        let data = section.data().map_err(|_| CubinError::Section(name.to_owned()))?;
         if let Some(symbol) = name.strip_prefix(".nv.constant0.") {
-            constants.push(symbol.to_owned());
+            constants.insert(symbol.to_owned());
         }
         if let Some(symbol) = name.strip_prefix(".nv.info.") {
             let parameters = parameters(data).ok_or_else(|| CubinError::Attributes(symbol.to_owned()))?;
             found.push(Kernel { symbol: symbol.to_owned(), parameters });
         }
-        if found.len() > KERNELS_MAX || found.iter().any(|kernel| kernel.parameters.len() > PARAMETERS_MAX) {
+        if found.len().max(constants.len()) > KERNELS_MAX {
             return Err(CubinError::Many);
         }
     }

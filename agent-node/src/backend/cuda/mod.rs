@@ -24,6 +24,8 @@ mod fence;
 mod gather;
 mod glue;
 mod implementation;
+#[doc(hidden)]
+pub mod intake;
 mod limits;
 mod meaning;
 mod nvrtc;

@@ -10,6 +10,7 @@
 //! The candidate lives in the process that reports, so a report can lower a verdict and nothing here can raise one.
 
 mod build;
+pub(super) mod intake;
 mod plain;
 mod plan;
 mod report;

@@ -115,7 +115,12 @@ impl View<'_> {
     pub(super) fn memory(&self, address: u64, by: Option<LaunchPlace>) -> Option<MemoryPlace> {
         let offset = |start: u64| i64::try_from(i128::from(address) - i128::from(start)).ok();
         let distance = |(start, bytes): (u64, u64)| {
-            if address < start { start - address } else { (address + 1).saturating_sub(start + bytes) }
+            // Start and size are the program's own word: their sum may be beyond every address.
+            if address < start {
+                start - address
+            } else {
+                address.saturating_add(1).saturating_sub(start.saturating_add(bytes))
+            }
         };
         let named = self.facts.buffers.iter().zip(&self.evaluation.buffers);
         let near = named.map(|(place, buffer)| (distance(*place), *place, &buffer.name));
@@ -192,6 +197,8 @@ pub(super) fn triple(index: [u32; 3]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::{Buffer, BufferUse};
+    use fleet_config::domain::ElementType;
 
     #[test]
     fn lines_of_the_program_are_read_and_others_are_left_alone() {
@@ -203,6 +210,34 @@ mod tests {
         assert!(facts.is_done);
         let facts = Facts::read("muster-buffer x\nmuster-place b1t\nmuster-stop 1 2\nmuster-\nmuster");
         assert!(facts.buffers.is_empty() && facts.place.is_none() && facts.stop.is_none());
+    }
+
+    #[test]
+    fn buffers_at_the_edges_of_the_address_space_make_no_distance_overflow() {
+        let buffer = |name: &str| Buffer {
+            name: name.to_owned(),
+            use_: BufferUse::Scratch,
+            element: ElementType::F32,
+            bytes: 400,
+        };
+        let evaluation =
+            Evaluation { case: String::new(), buffers: vec![buffer("a"), buffer("b")], steps: Vec::new() };
+        let edges = [0, 1, u64::MAX / 2, u64::MAX - 1, u64::MAX];
+        for start in edges {
+            for bytes in edges {
+                let facts = Facts { buffers: vec![(start, bytes); 2], ..Facts::default() };
+                let view = View {
+                    evaluation: &evaluation,
+                    program: Path::new("/none"),
+                    main: "k.cu",
+                    facts: &facts,
+                };
+                for address in edges {
+                    view.memory(address, None);
+                    view.faulted(libc::SIGSEGV, 1, address, None);
+                }
+            }
+        }
     }
 
     proptest::proptest! {
