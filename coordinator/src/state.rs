@@ -14,7 +14,9 @@
 
 use fleet_config::identity::SecretKey;
 use fleet_config::refusal::Refusal;
-use fleet_config::state::{self, Age, Format, Lock, at, signing_key, surroundings};
+use fleet_config::state::{
+    self, Age, Format, Lock, at, check_owner, check_private, signing_key, surroundings,
+};
 pub use fleet_config::state::{io, make_folder, read_private, write_private};
 use std::fs::File;
 use std::io::{Read, Write};
@@ -72,6 +74,9 @@ impl Layout {
 /// Makes sure that `folder` is a state folder of this version: makes it if it is absent or empty.
 pub fn prepare(folder: &Path) -> Result<(), Refusal> {
     make_folder(folder).map_err(at(folder))?;
+    // Whoever may write here may replace the keys and the socket that people speak to.
+    check_owner(folder, "coordinator")?;
+    check_private(folder)?;
     match FORMAT.age(folder)? {
         Age::Used => Ok(()),
         Age::New => FORMAT.found(folder),

@@ -6,6 +6,7 @@
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, UdpSocket};
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -122,6 +123,58 @@ fn a_corrupt_state_folder_is_refused_part_by_part_and_nothing_is_repaired() {
         assert_eq!(std::fs::read(&path).unwrap(), wrong, "{part} is left as it was found");
         std::fs::write(&path, good).unwrap();
     }
+    Running::start(&state, "127.0.0.1:0").stop();
+}
+
+#[test]
+fn files_cut_short_are_refused_and_left_as_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    Running::start(&state, "127.0.0.1:0").stop();
+    let parts = [
+        ("version", "state/version"),
+        ("journal", "state/journal"),
+        ("keys/operator", "state/key"),
+        ("keys/log", "state/key"),
+        ("keys/tls.key.der", "state/key"),
+        ("ledger/checkpoint", "state/ledger"),
+        ("ledger/.state/version", "state/ledger"),
+        ("ledger/.state/wal", "state/ledger"),
+    ];
+    for (part, code) in parts {
+        let path = state.join(part);
+        let good = std::fs::read(&path).unwrap();
+        for length in [0, good.len() / 2, good.len().min(15)] {
+            let cut = &good[..length.min(good.len() - 1)];
+            std::fs::write(&path, cut).unwrap();
+            refused(&state, "127.0.0.1:0", code, "");
+            assert_eq!(std::fs::read(&path).unwrap(), cut, "{part} is left as it was found");
+        }
+        std::fs::write(&path, good).unwrap();
+    }
+    Running::start(&state, "127.0.0.1:0").stop();
+}
+
+#[test]
+fn secrets_that_others_may_read_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    Running::start(&state, "127.0.0.1:0").stop();
+    let mode = |path: &Path, mode: u32| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    for part in ["keys/operator", "keys/log", "keys/tls.key.der"] {
+        for open in [0o644, 0o640, 0o602] {
+            mode(&state.join(part), open);
+            refused(&state, "127.0.0.1:0", "state/secret-readable", "chmod 600");
+        }
+        mode(&state.join(part), 0o600);
+    }
+    for open in [0o770, 0o702] {
+        mode(&state, open);
+        refused(&state, "127.0.0.1:0", "state/writable-by-others", "chmod 700");
+    }
+    mode(&state, 0o700);
     Running::start(&state, "127.0.0.1:0").stop();
 }
 

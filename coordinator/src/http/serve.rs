@@ -1,10 +1,11 @@
 //! The router and the socket that it listens on.
 
-use super::{events, nodes, submissions, tasks};
+use super::{error, events, nodes, submissions, tasks};
 use crate::desk::Desk;
 use crate::state::io;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
+use axum::middleware::map_response;
 use axum::routing::{get, post, put};
 use fleet_config::refusal::Refusal;
 use std::os::unix::fs::PermissionsExt;
@@ -13,14 +14,18 @@ use std::sync::Arc;
 use tokio::net::UnixListener;
 use tokio_util::sync::CancellationToken;
 
-/// Largest request body: an input file of a task.
-const BODY_MAX: usize = 256 * 1024 * 1024;
+/// Largest blob: an input file of a task.
+const BLOB_MAX: usize = 256 * 1024 * 1024;
+
+/// Largest JSON body: a submission of the most cells, whose candidates have some kilobytes each. A parsed document takes a
+/// multiple of its text.
+const JSON_MAX: usize = 64 * 1024 * 1024;
 
 /// The routes of the API.
 pub fn router(desk: Arc<Desk>) -> Router {
     Router::new()
         .route("/v1/summary", get(nodes::summary))
-        .route("/v1/blobs", put(tasks::put_blob))
+        .route("/v1/blobs", put(tasks::put_blob).layer(DefaultBodyLimit::max(BLOB_MAX)))
         .route("/v1/tasks", get(tasks::list).post(tasks::add))
         .route("/v1/tasks/{id}", get(tasks::show))
         .route("/v1/submissions", get(submissions::list).post(submissions::submit))
@@ -32,7 +37,8 @@ pub fn router(desk: Arc<Desk>) -> Router {
         .route("/v1/invites", post(nodes::invite))
         .route("/v1/checkpoint", post(nodes::checkpoint))
         .route("/v1/stop", post(nodes::stop))
-        .layer(DefaultBodyLimit::max(BODY_MAX))
+        .layer(DefaultBodyLimit::max(JSON_MAX))
+        .layer(map_response(error::as_refusal))
         .with_state(desk)
 }
 
