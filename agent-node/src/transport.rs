@@ -7,8 +7,8 @@ use fleet_config::refusal::Refusal;
 use fleet_config::state::fingerprint_of;
 use fleet_config::wire::close::{CloseCode, PROOF_LABEL, PROOF_MATERIAL};
 use fleet_config::wire::codec::{self, FrameError, PREFIX};
-use fleet_config::wire::{ALPN, KEEP_ALIVE_SECONDS};
-use quinn::crypto::rustls::QuicClientConfig;
+use fleet_config::wire::{KEEP_ALIVE_SECONDS, Version};
+use quinn::crypto::rustls::{HandshakeData, QuicClientConfig};
 use quinn::{
     Connection, ConnectionError, Endpoint, IdleTimeout, ReadExactError, RecvStream, SendStream,
     TransportConfig, TransportErrorCode, VarInt,
@@ -60,7 +60,7 @@ pub enum ConnectError {
     Start(#[from] quinn::ConnectError),
     #[error("{address} shows another key than the one that is pinned")]
     WrongCoordinator { address: SocketAddr },
-    #[error("{address} does not speak muster/1")]
+    #[error("{address} speaks neither muster/2 nor muster/1")]
     WrongProtocol { address: SocketAddr },
     #[error("no connection: {0}")]
     Connection(#[from] ConnectionError),
@@ -147,6 +147,13 @@ async fn dial_peer(identity: &NodeIdentity, peer: SocketAddr, pin: Sha256) -> Re
     Ok(Dialled { connection, exporter, endpoint })
 }
 
+/// The wire version that the handshake agreed on.
+pub fn version(connection: &Connection) -> Version {
+    let data = connection.handshake_data().and_then(|data| data.downcast::<HandshakeData>().ok());
+    let agreed = data.and_then(|data| data.protocol).and_then(|alpn| Version::of(&alpn));
+    agreed.unwrap_or(Version::V1)
+}
+
 fn is_wrong_protocol(error: &ConnectionError) -> bool {
     let alert = TransportErrorCode::crypto(ALERT_NO_PROTOCOL);
     match error {
@@ -175,7 +182,7 @@ fn client_config(
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(verifier))
         .with_client_auth_cert(vec![identity.tls().certificate().clone()], key)?;
-    tls.alpn_protocols = vec![ALPN.to_vec()];
+    tls.alpn_protocols = Version::offered();
     tls.resumption = Resumption::disabled();
     tls.enable_early_data = false;
     let mut config = quinn::ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls)?));

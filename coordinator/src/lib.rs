@@ -14,6 +14,7 @@ pub mod http;
 pub mod journal;
 mod keyring;
 pub mod scheduler;
+mod sealed;
 pub mod start;
 pub mod state;
 pub mod stores;

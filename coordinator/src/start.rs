@@ -110,6 +110,7 @@ pub async fn run(options: Options) -> Result<(), Refusal> {
         origin,
         vkey,
         documents: catalog,
+        sealed: layout.sealed(),
         requests,
         ledger,
         transport,

@@ -133,6 +133,7 @@ impl World {
                 run: Milliseconds(1),
                 seeds: 2,
             },
+            holdout: None,
             waited: Milliseconds(0),
         }
     }

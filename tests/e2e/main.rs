@@ -3,6 +3,7 @@
 mod case;
 mod coordinator;
 mod damage;
+mod holdout;
 mod hostile;
 mod kill;
 mod late;

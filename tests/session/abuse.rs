@@ -8,8 +8,9 @@ use fleet_config::domain::BlobRef;
 use fleet_config::wire::close::CloseCode;
 use fleet_config::wire::codec;
 use fleet_config::wire::v1::{
-    Answer, Assign, FromNode, Heartbeat, Opening, Progress, Report, ReportBlob, ReportReply,
+    Answer, FromNode, Heartbeat, Opening, Progress, Report, ReportBlob, ReportReply,
 };
+use fleet_config::wire::v2::Assign;
 use tempfile::tempdir;
 
 /// A bare node that was welcomed. The handle keeps its connection open.

@@ -11,7 +11,8 @@ use fleet_config::domain::{BlobRef, CellId, DeviceDescription, DeviceId, DeviceK
 use fleet_config::invite::Invite;
 use fleet_config::refusal::Refusal;
 use fleet_config::wire::close::proof_message;
-use fleet_config::wire::v1::{Assign, Blob, FromCoordinator, FromNode, Hello};
+use fleet_config::wire::v1::{Blob, FromCoordinator, FromNode, Hello};
+use fleet_config::wire::v2::Assign;
 use quinn::{RecvStream, SendStream};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -49,6 +50,7 @@ pub(crate) fn assign(cell: u8, fence: u64) -> Box<Assign> {
         seeds: vec![1, 2],
         compile_ms: 1000,
         run_ms: 1000,
+        sealed: None,
         queued_ms: 0,
     })
 }

@@ -140,6 +140,7 @@ impl World {
     fn plan_submission(&mut self) {
         let candidates = 1 + self.random.below(self.weather.candidates);
         let submission = Submission {
+            holdout: None,
             format: Submission::FORMAT.to_owned(),
             task: TaskId(self.random.bytes()),
             candidates: (0..candidates).map(|_| CandidateId(self.random.bytes())).collect(),

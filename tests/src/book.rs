@@ -2,7 +2,9 @@
 
 use fleet_config::domain::LeafIndex;
 use ledger::blob::BlobStore;
-use ledger::entry::predicate::{AttemptLost, AttemptRefused, Consequence, Grant, ResultRecord};
+use ledger::entry::predicate::{
+    AttemptLost, AttemptRefused, Consequence, Finding, Grant, HoldoutOpened, ResultRecord, Verification,
+};
 use ledger::entry::{Body, Entry, read_grants};
 use ledger::log::LogReader;
 use std::collections::BTreeMap;
@@ -19,6 +21,9 @@ pub struct Book {
     pub results: Vec<(u64, String, ResultRecord)>,
     pub lost: Vec<(u64, AttemptLost)>,
     pub refused: Vec<(u64, AttemptRefused)>,
+    pub opened: Vec<(u64, HoldoutOpened)>,
+    pub verifications: Vec<(u64, String, Verification)>,
+    pub findings: Vec<(u64, Finding)>,
 }
 
 impl Book {
@@ -40,6 +45,11 @@ impl Book {
                 }
                 Body::AttemptLost(lost) => book.lost.push((leaf, lost)),
                 Body::AttemptRefused(refused) => book.refused.push((leaf, refused)),
+                Body::HoldoutOpened(opened) => book.opened.push((leaf, opened)),
+                Body::Verification(verification) => {
+                    book.verifications.push((leaf, entry.record.to_string(), *verification));
+                }
+                Body::Finding(finding) => book.findings.push((leaf, *finding)),
                 Body::Result(result) => book.results.push((leaf, entry.record.to_string(), *result)),
                 Body::Genesis(_)
                 | Body::Task(_)
@@ -58,6 +68,10 @@ impl Book {
             finals.entry(grant.cell.to_string()).or_default();
         }
         for (_, _, result) in self.results.iter().filter(|(_, _, result)| result.is_final()) {
+            *finals.entry(result.cell.to_string()).or_default() += 1;
+        }
+        let verified = self.verifications.iter().map(|(_, _, verification)| &verification.result);
+        for result in verified.filter(|result| result.is_final()) {
             *finals.entry(result.cell.to_string()).or_default() += 1;
         }
         for (_, lost) in self.lost.iter().filter(|(_, lost)| lost.consequence == Consequence::Final) {

@@ -9,7 +9,7 @@ use fleet_config::domain::{
     Sha256, Stage, SubmissionId,
 };
 use fleet_config::identity::SecretKey;
-use fleet_config::wire::v1;
+use fleet_config::wire::{v1, v2};
 use ledger::entry::predicate::Harness;
 use std::cell::Cell;
 use std::path::Path;
@@ -29,11 +29,13 @@ pub struct Assignment {
     pub compile: Milliseconds,
     pub run: Milliseconds,
     pub queued: Milliseconds,
+    /// Present in a verification lease: the holdout that is opened for it.
+    pub sealed: Option<v2::Sealed>,
 }
 
-impl From<&v1::Assign> for Assignment {
-    fn from(assign: &v1::Assign) -> Self {
-        let v1::Assign {
+impl From<&v2::Assign> for Assignment {
+    fn from(assign: &v2::Assign) -> Self {
+        let v2::Assign {
             submission,
             cell,
             fence,
@@ -46,6 +48,7 @@ impl From<&v1::Assign> for Assignment {
             compile_ms,
             run_ms,
             queued_ms,
+            sealed,
         } = assign;
         let blob = |blob: &v1::Blob| BlobRef {
             blake3: Digest(blob.blake3),
@@ -65,6 +68,7 @@ impl From<&v1::Assign> for Assignment {
             compile: Milliseconds(*compile_ms),
             run: Milliseconds(*run_ms),
             queued: Milliseconds(*queued_ms),
+            sealed: sealed.clone(),
         }
     }
 }

@@ -17,6 +17,7 @@ mod compile;
 pub mod context;
 pub mod fault;
 mod hint;
+mod holdout;
 mod label;
 mod machine;
 mod oracle;
@@ -56,7 +57,7 @@ use crate::backend::Failure;
 use context::{RunBudget, elapsed};
 use fault::infrastructure;
 use fleet_config::domain::{Blame, CheckEvidence, Picoseconds, Stage, Status, ValidationStage};
-use ledger::entry::predicate::CaseEvidence;
+use ledger::entry::predicate::{CaseEvidence, HoldoutVerdict};
 use sign::Findings;
 use stages::Stages;
 use std::cell::Cell;
@@ -90,6 +91,7 @@ pub fn attempt(context: &Context<'_>) -> Result<FinishedAttempt, AttemptError> {
         }
     };
     let mut findings = Findings::of(candidate);
+    findings.holdout = context.assignment.sealed.as_ref().map(|_| HoldoutVerdict::NotReached);
     findings.times.transfer = elapsed(from, context.clock.now());
     let (stage, words) = (Cell::new(Stage::Prepare), Words::default());
     let ended = catch_unwind(AssertUnwindSafe(|| steps(context, &mut findings, &words, &stage)));
@@ -102,10 +104,14 @@ pub fn attempt(context: &Context<'_>) -> Result<FinishedAttempt, AttemptError> {
         Err(payload) => Some(sign::panicked(stage.get(), payload.as_ref())),
     };
     let failure = failure.map(|failure| exonerated(context, stage.get(), failure));
-    if let Some(failure) = &failure {
+    let is_sealed = findings.holdout == Some(HoldoutVerdict::Failed);
+    let failure = if is_sealed { failure.map(holdout::told) } else { failure };
+    if let Some(failure) = failure.as_ref().filter(|_| !is_sealed) {
         findings.stages.ended(failure, context.clock.now());
     }
-    findings.printed = words.of(failure.as_ref());
+    // A candidate that has seen sealed cases could print them.
+    let has_opened = matches!(findings.holdout, Some(HoldoutVerdict::Failed | HoldoutVerdict::Passed));
+    findings.printed = if has_opened { None } else { words.of(failure.as_ref()) };
     (context.progress)(Stage::Sign, "");
     Ok(sign::sign(context, findings, failure, started_on)?)
 }
@@ -222,6 +228,7 @@ fn steps(
     findings.times.validate = elapsed(waited, elapsed(from, clock.now()));
     add(&mut findings.times.waited, waited);
     validated?;
+    holdout::judge(step, &mut findings.holdout)?;
 
     let from = enter(Stage::Time)?;
     let step = Step { stage: Stage::Time, ..step };

@@ -184,6 +184,7 @@ pub(super) fn assignment(
         compile: PATIENCE,
         run: PATIENCE,
         queued: Milliseconds(0),
+        sealed: None,
     })
 }
 

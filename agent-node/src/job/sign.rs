@@ -7,11 +7,15 @@ use super::stages::Stages;
 use crate::backend::{Artefact, Failure, Portability};
 use fleet_config::domain::canonical::{CanonicalError, Document};
 use fleet_config::domain::{
-    BlobRef, Candidate, CandidateId, CaseTiming, CheckEvidence, ComparabilityClass, Fact, Facts, Fingerprint,
-    Milliseconds, Outcome, Picoseconds, PolicyId, RecordId, Stage, StageTimes, TaskId, field,
+    BlobRef, Candidate, CandidateId, CaseTiming, CheckEvidence, Commitment, ComparabilityClass, Digest, Fact,
+    Facts, Fingerprint, Milliseconds, Outcome, Picoseconds, PolicyId, RecordId, Stage, StageTimes, TaskId,
+    field,
 };
 use fleet_config::generator;
-use ledger::entry::predicate::{Build, CaseEvidence, Environment, Evidence, ResultRecord, VolatileFacts};
+use ledger::entry::predicate::{
+    Build, CaseEvidence, Environment, Evidence, HoldoutVerdict, OpenedHoldout, ResultRecord, Verification,
+    VolatileFacts,
+};
 use ledger::entry::{SealError, Subject, seal};
 
 /// Largest log that becomes a blob; what is longer keeps its beginning, where the first cause stands.
@@ -33,6 +37,8 @@ pub(super) struct Findings {
     pub samples: Vec<(BlobRef, Vec<u8>)>,
     /// What the candidate printed, quoted.
     pub printed: Option<String>,
+    /// What became of the holdout that this lease opens.
+    pub holdout: Option<HoldoutVerdict>,
 }
 
 impl Findings {
@@ -50,6 +56,7 @@ impl Findings {
             timings: Vec::new(),
             samples: Vec::new(),
             printed: None,
+            holdout: None,
         }
     }
 }
@@ -137,7 +144,17 @@ pub(super) fn sign(
         finished_on: context.clock.date(),
         outcome: outcome.clone(),
     };
-    let sealed = seal(record, subject, &context.node.key)?;
+    let sealed = match (&assignment.sealed, findings.holdout) {
+        (Some(opened), Some(verdict)) => {
+            let holdout = OpenedHoldout {
+                commitment: Commitment(Digest(opened.commitment)),
+                opening: opened.opening,
+                record: RecordId(opened.record),
+            };
+            seal(Verification { holdout, verdict, result: record }, subject, &context.node.key)?
+        }
+        (Some(_), None) | (None, _) => seal(record, subject, &context.node.key)?,
+    };
     blobs.sort_by_key(|(blob, _)| *blob);
     blobs.dedup_by_key(|(blob, _)| *blob);
     Ok(FinishedAttempt { envelope: sealed.bytes, record: sealed.record, blobs, outcome })

@@ -13,9 +13,10 @@ use fleet_config::invite::InviteSecret;
 use fleet_config::state;
 use fleet_config::wire::close::proof_message;
 use fleet_config::wire::v1::{
-    Answer, Assign, Capacity, Device, FromCoordinator, FromNode, Heartbeat, Hello, Progress, Recorded,
-    Running, Welcome,
+    Answer, Capacity, Device, FromCoordinator, FromNode, Heartbeat, Hello, Progress, Recorded, Running,
+    Welcome,
 };
+use fleet_config::wire::v2::Assign;
 use ledger::fault::{FaultPoint, reach};
 use quinn::SendStream;
 use std::collections::{BTreeMap, VecDeque};

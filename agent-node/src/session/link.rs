@@ -6,8 +6,10 @@ use super::outbox::{Outbox, OutboxError};
 use super::report::{self, ReportError};
 use crate::transport::{self, ConnectError, Dialled, StreamError};
 use fleet_config::domain::Sha256;
+use fleet_config::wire::Version;
 use fleet_config::wire::close::CloseCode;
-use fleet_config::wire::v1::{Answer, Assign, FromCoordinator, FromNode, Hello, Recorded};
+use fleet_config::wire::v1::{self, Answer, FromCoordinator, FromNode, Hello, Recorded};
+use fleet_config::wire::v2::Assign;
 use quinn::{Connection, RecvStream, SendStream};
 use std::sync::Arc;
 use std::time::Duration;
@@ -225,14 +227,22 @@ async fn converse(
 /// Takes assignment streams until the connection ends.
 async fn accept(connection: Connection, events: Events) {
     let mut streams = JoinSet::new();
+    let version = transport::version(&connection);
     while let Ok((send, receive)) = connection.accept_bi().await {
         while streams.try_join_next().is_some() {}
-        streams.spawn(assigned(send, receive, events.clone()));
+        streams.spawn(assigned(version, send, receive, events.clone()));
     }
 }
 
-async fn assigned(mut send: SendStream, mut receive: RecvStream, events: Events) {
-    let assign = tokio::time::timeout(ASSIGN_WITHIN, transport::read::<Assign>(&mut receive)).await;
+async fn read_assign(version: Version, receive: &mut RecvStream) -> Result<Option<Assign>, StreamError> {
+    match version {
+        Version::V1 => Ok(transport::read::<v1::Assign>(receive).await?.map(Assign::from)),
+        Version::V2 => transport::read::<Assign>(receive).await,
+    }
+}
+
+async fn assigned(version: Version, mut send: SendStream, mut receive: RecvStream, events: Events) {
+    let assign = tokio::time::timeout(ASSIGN_WITHIN, read_assign(version, &mut receive)).await;
     match assign {
         Ok(Ok(Some(assign))) => {
             events.tell(LinkEvent::Assigned { stream: send, assign: Box::new(assign) }).await;

@@ -2,7 +2,8 @@
 
 use super::machine::AttemptKey;
 use fleet_config::domain::{BlobRef, NodeId};
-use fleet_config::wire::v1::{Assign, Progress};
+use fleet_config::wire::v1::Progress;
+use fleet_config::wire::v2::Assign;
 use std::future::Future;
 use std::pin::Pin;
 use tokio::sync::mpsc;

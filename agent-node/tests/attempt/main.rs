@@ -137,6 +137,7 @@ fn run_checked(
         compile: Milliseconds(60_000),
         run: Milliseconds(120_000),
         queued: Milliseconds(0),
+        sealed: None,
     };
     let node = Node {
         key: SecretKey::from_seed(&Zeroizing::new([7; 32])),

@@ -59,6 +59,11 @@ pub(super) enum Command {
         /// Submission id, from the receipt, or a unique prefix of at least four digits
         submission: String,
     },
+    /// Verify a chosen candidate on the task's sealed cases and fresh values; each opening is counted in the ledger
+    #[command(
+        after_help = "Examples:\n  muster verify-candidate 3fa9c1d2b7e0\n  muster verify-candidate 9c41d0aa/7b2f --on cpu:x86-64-v3 --json\n\nExit codes: 0 passed, 1 failed or refused, 5 ended without a verdict."
+    )]
+    VerifyCandidate(VerifyArgs),
     /// The ranking of a task, from the ledger (no coordinator needed)
     #[command(
         after_help = "Example:\n  muster rank matmul-f32 --as-of 28\n  muster rank matmul-f32 --sandbox full"
@@ -255,6 +260,15 @@ pub(super) struct RankArgs {
     /// Leave out results of a weaker sandbox: full, kernel or none
     #[arg(long, value_name = "LEVEL", default_value = "none")]
     pub sandbox: fleet_config::domain::SandboxLevel,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct VerifyArgs {
+    /// An `ok` result: record id, prefix or leaf as in `muster rank`, or SUBMISSION/CELL
+    pub result: String,
+    /// Device class [default: the architecture of the result]
+    #[arg(long, value_name = "CLASS")]
+    pub on: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -2,15 +2,18 @@
 
 use super::content::{Content, examine};
 use super::history::RecordedClass;
+use super::openings::Openings;
 use super::request::{CommitRequest, IncomingReport};
 use fleet_config::domain::{
-    CellId, DeviceDescription, DeviceId, LeafIndex, PolicyId, Submission, SubmissionId,
+    CellId, Commitment, DeviceDescription, DeviceId, Fence, LeafIndex, PolicyId, RecordId, Submission,
+    SubmissionId,
 };
 use fleet_config::refusal::Refusal;
 use fleet_config::wire::v1::{RecordVerdict, Recorded};
 use ledger::blob::BlobStore;
-use ledger::entry::predicate::{NodeEnrol, PolicyAdded, TaskAdded};
-use ledger::index::{Index, ReuseKey};
+use ledger::entry::Kind;
+use ledger::entry::predicate::{NodeEnrol, OpenedHoldout, PolicyAdded, TaskAdded};
+use ledger::index::{EntrySummary, Index, ResultSummary, ReuseKey};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -35,6 +38,8 @@ pub(super) struct Shared {
     pub(super) index: Mutex<Index>,
     /// The comparability class that each device last recorded under a policy, with its fields.
     pub(super) classes: Mutex<BTreeMap<(DeviceId, PolicyId), RecordedClass>>,
+    /// Written by the writer alone, before the entries that they are in are durable.
+    pub(super) openings: Mutex<Openings>,
     pub(super) blobs: Arc<BlobStore>,
     pub(super) examining: Semaphore,
     /// The newest signed checkpoint.
@@ -45,6 +50,26 @@ impl CommitHandle {
     /// Entries committed so far.
     pub fn size(&self) -> u64 {
         self.shared.size.load(Ordering::Acquire)
+    }
+
+    /// The result that has this name, as the index keeps it.
+    pub fn result(&self, record: RecordId) -> Result<Option<ResultSummary>, Refusal> {
+        let index = self.shared.index.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = index.record(record).map_err(|error| {
+            Refusal::new("ledger/index", record.to_string(), error.to_string(), "start the coordinator again")
+        })?;
+        let is_result = |entry: &EntrySummary| entry.kind == Kind::Result.word();
+        Ok(found.found.filter(is_result).and_then(|entry| entry.result))
+    }
+
+    /// How often a holdout was opened so far.
+    pub fn openings(&self, commitment: Commitment) -> u64 {
+        self.shared.openings.lock().unwrap_or_else(PoisonError::into_inner).count(commitment)
+    }
+
+    /// What was opened for an attempt; nothing for one that searches.
+    pub fn opened_for(&self, cell: CellId, fence: Fence) -> Option<OpenedHoldout> {
+        self.shared.openings.lock().unwrap_or_else(PoisonError::into_inner).of(cell, fence)
     }
 
     /// Appends a task entry.

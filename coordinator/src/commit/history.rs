@@ -1,5 +1,6 @@
 //! The ledger's history at start: one pass over all entries gives signers, acceptance, definitions and events.
 
+use super::openings::Openings;
 use crate::scheduler::acceptance::{AcceptanceTable, RefuseReason};
 use crate::scheduler::fact::LeaseGrant;
 use crate::scheduler::input::{EndReason, LedgerEvent};
@@ -29,6 +30,7 @@ pub struct History {
     pub definitions: Vec<Definition>,
     pub events: Vec<LedgerEvent>,
     pub classes: BTreeMap<(DeviceId, PolicyId), RecordedClass>,
+    pub openings: Openings,
     /// Findings that make parts of the history unusable; shown at start, never repaired.
     pub findings: Vec<String>,
 }
@@ -111,7 +113,12 @@ impl History {
                 let reason = refuse_reason(refused.reason);
                 self.table.refused(refused.cell, refused.fence, refused.record, index, reason);
             }
-            Body::Genesis(_) | Body::NodeEnrol(_) | Body::Unknown { .. } => {}
+            Body::HoldoutOpened(opened) => self.openings.note(opened),
+            Body::Verification(verification) => {
+                let event = committed_event(&verification.result, checked.record(), index);
+                self.ended(&event);
+            }
+            Body::Genesis(_) | Body::NodeEnrol(_) | Body::Finding(_) | Body::Unknown { .. } => {}
         }
     }
 
@@ -127,6 +134,7 @@ impl History {
     fn ended(&mut self, event: &LedgerEvent) {
         self.table.apply(event);
         forget_ended(&mut self.grants, event);
+        self.openings.forget_ended(event);
         self.events.push(event.clone());
     }
 }

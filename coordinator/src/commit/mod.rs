@@ -7,6 +7,7 @@
 mod content;
 mod handle;
 mod history;
+mod openings;
 mod report;
 mod request;
 mod writer;
@@ -14,6 +15,7 @@ mod writer;
 pub use content::Content;
 pub use handle::CommitHandle;
 pub use history::{Definition, History};
+pub use openings::Openings;
 pub use report::{PROMISE_CONTEXT, promise_bytes};
 pub use request::{CommitRequest, IncomingReport};
 pub use writer::{CommitError, CommitThread, Parts};

@@ -8,7 +8,7 @@ use crate::scheduler::acceptance::{Claim, Judgement, RefuseReason};
 use fleet_config::domain::LeafIndex;
 use fleet_config::wire::v1::{RecordVerdict, Recorded};
 use ledger::entry::predicate::{AttemptRefused, RefusalReason, ResultRecord};
-use ledger::entry::{Checked, Expected, Subject, check, check_result_binding};
+use ledger::entry::{Body, Checked, Expected, Subject, check, check_result_binding};
 
 impl Writer {
     /// Stages what the report leads to and answers with the verdict that holds once the batch is durable.
@@ -84,10 +84,32 @@ impl Writer {
             Content::Faulty { code, cause } => return invalid(record.0, code, cause),
             Content::Unknown { cause } => return later(record.0, "ledger/blob", cause),
         }
+        if let Some((code, cause)) = self.misplaced(checked, result) {
+            return invalid(record.0, code, cause);
+        }
         let index = self.stage(report.envelope.clone());
         self.note_class(result);
         self.note(&committed_event(result, record, index));
         self.accepted(record.0, index)
+    }
+
+    /// Why this kind of entry may not end the attempt: what a holdout was opened for ends in a verification of that very
+    /// opening, and what none was opened for in a result.
+    fn misplaced(&self, checked: &Checked, result: &ResultRecord) -> Option<(&'static str, String)> {
+        let opened = self.opened_for(result.cell, result.fence);
+        match (&checked.entry.body, opened) {
+            (Body::Verification(verification), Some(opened)) if verification.holdout == opened => None,
+            (Body::Verification(_), Some(_)) => {
+                Some(("report/holdout", "it names another opening than the one of its attempt".to_owned()))
+            }
+            (Body::Verification(_), None) => {
+                Some(("report/holdout", "no holdout was opened for this attempt".to_owned()))
+            }
+            (_, Some(_)) => {
+                Some(("report/holdout", "a holdout was opened, and it says nothing of it".to_owned()))
+            }
+            (_, None) => None,
+        }
     }
 
     fn refuse(&mut self, report: &IncomingReport, checked: &Checked, reason: RefuseReason) -> Recorded {

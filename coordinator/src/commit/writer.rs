@@ -2,23 +2,26 @@
 
 use super::handle::{CommitHandle, EXAMINED_AT_ONCE, Shared};
 use super::history::{History, RecordedClass, forget_ended, lease, lost_event};
+use super::openings::Openings;
 use super::request::CommitRequest;
 use crate::scheduler::acceptance::AcceptanceTable;
 use crate::scheduler::effect::{CellSubject, Grant as LeasedGrant, LostReason};
 use crate::scheduler::input::{EndReason, LedgerEvent};
 use crate::stores::reference;
-use fleet_config::domain::{CellId, Digest, Fence, LeafIndex};
+use fleet_config::domain::{CellId, Digest, Fence, HoldoutCheck, LeafIndex};
 use fleet_config::identity::SecretKey;
 use fleet_config::refusal::Refusal;
 use fleet_config::wire::v1::{RecordVerdict, Recorded};
 use ledger::blob::BlobStore;
-use ledger::entry::predicate::{AttemptLost, Consequence, Grant, LossReason, Predicate, ResultRecord};
+use ledger::entry::predicate::{
+    AttemptLost, Consequence, Grant, HoldoutOpened, LossReason, OpenedHoldout, Predicate, ResultRecord,
+};
 use ledger::entry::{Signers, Subject, check, seal, seal_grants};
 use ledger::index::Index;
 use ledger::log::{LogSigner, LogWriter};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
@@ -67,6 +70,7 @@ impl CommitThread {
             size: AtomicU64::new(parts.log.size()),
             index: Mutex::new(parts.index),
             classes: Mutex::new(parts.history.classes.clone()),
+            openings: Mutex::new(parts.history.openings.clone()),
             blobs: Arc::clone(&parts.blobs),
             examining: Semaphore::new(EXAMINED_AT_ONCE),
             checkpoint: watch::Sender::new(parts.log.checkpoint_note().to_owned()),
@@ -219,6 +223,7 @@ impl Writer {
     pub(super) fn note(&mut self, event: &LedgerEvent) {
         self.table.apply(event);
         forget_ended(&mut self.grants, event);
+        self.openings().forget_ended(event);
         self.staged.events.push(event.clone());
     }
 
@@ -240,7 +245,47 @@ impl Writer {
         self.seal_and_stage(entry, Subject::of_key("signing-key", &key))
     }
 
+    fn openings(&self) -> MutexGuard<'_, Openings> {
+        self.shared.openings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was opened for an attempt.
+    pub(super) fn opened_for(&self, cell: CellId, fence: Fence) -> Option<OpenedHoldout> {
+        self.openings().of(cell, fence)
+    }
+
+    /// Counts the openings that verification leases bring, in entries before those of the grants: however the batch is
+    /// torn, no grant is in the log whose opening is not.
+    fn record_openings(&mut self, leased: &[LeasedGrant]) -> Result<(), Refusal> {
+        for grant in leased {
+            let Some(HoldoutCheck { record, commitment }) = grant.holdout else { continue };
+            let opened = HoldoutOpened {
+                commitment,
+                opening: self.openings().count(commitment) + 1,
+                task: grant.task,
+                candidate: grant.candidate,
+                record,
+                submission: grant.submission,
+                cell: grant.cell,
+                fence: grant.fence,
+                node: grant.node,
+                device: grant.device.clone(),
+                opened_on: crate::clock::wall_rfc3339(),
+            };
+            let Some(candidate) = reference(&self.blobs, &Digest(grant.candidate.0)) else {
+                let cause = format!("the document of candidate {} is missing", grant.candidate);
+                return Err(stopped_refusal(&cause));
+            };
+            self.seal_and_stage(opened.clone(), Subject::of_blob("candidate", &candidate))?;
+            self.openings().note(&opened);
+        }
+        Ok(())
+    }
+
     fn record_grants(&mut self, leased: &[LeasedGrant]) {
+        if let Err(refusal) = self.record_openings(leased) {
+            return self.fail(&refusal.to_string());
+        }
         let grants: Vec<Grant> = leased.iter().map(recorded_grant).collect();
         let (entry, document) = match seal_grants(&grants, crate::clock::wall_rfc3339()) {
             Ok(sealed) => sealed,

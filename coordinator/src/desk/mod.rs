@@ -5,6 +5,7 @@ pub mod catalog;
 mod node;
 mod submit;
 mod task;
+mod verify;
 
 use crate::commit::CommitHandle;
 use crate::driver::request::{CellView, Request, SubmissionView, Summary};

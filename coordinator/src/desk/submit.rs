@@ -70,6 +70,7 @@ impl Desk {
             policy: policy_id,
             reuse: body.reuse,
             nonce,
+            holdout: None,
         };
         self.journal_submission(submission, &entry.value, &policy).await
     }
@@ -83,7 +84,8 @@ impl Desk {
         }
     }
 
-    async fn journal_submission(
+    /// Journals a submission of what was checked before, and signs its receipt.
+    pub(super) async fn journal_submission(
         &self,
         submission: Submission,
         task: &Task,
@@ -103,12 +105,14 @@ impl Desk {
         // The journal is about to promise verdicts on these candidates: their blobs must survive with it.
         let store = Arc::clone(&self.blobs);
         blocking(move || store.sync()).await?.map_err(|error| blob_refusal(&error))?;
+        let is_verification = submission.holdout.is_some();
         let terms = Terms {
             memory: task.limits.memory,
             queue: None,
             // Reference, baseline and candidate are compiled within one attempt.
             compile: Milliseconds(task.limits.compile.0.saturating_mul(3)),
-            run: task.limits.run,
+            // What is sealed has as much time again as what is open.
+            run: Milliseconds(task.limits.run.0.saturating_mul(if is_verification { 2 } else { 1 })),
             seeds: policy.draws,
         };
         let asked = reused.clone();
@@ -257,7 +261,7 @@ fn targets(texts: &[String]) -> Result<Vec<DeviceClass>, Refusal> {
 
 /// The kind of device that the targets mean: by the architecture that a class names, else by the connected devices
 /// that belong to it. Mixed kinds need a submission each.
-fn kind(targets: &[DeviceClass], devices: &[DeviceDescription]) -> Result<DeviceKind, Refusal> {
+pub(super) fn kind(targets: &[DeviceClass], devices: &[DeviceDescription]) -> Result<DeviceKind, Refusal> {
     let mut kinds = BTreeSet::new();
     for class in targets {
         let named = class.predicates().iter().find(|predicate| predicate.field == field::ARCHITECTURE);
@@ -289,7 +293,7 @@ fn kind(targets: &[DeviceClass], devices: &[DeviceDescription]) -> Result<Device
     }
 }
 
-fn random_nonce() -> String {
+pub(super) fn random_nonce() -> String {
     let mut bytes = [0u8; 16];
     // Without randomness the empty nonce still makes a legal submission; repeats would then be the same one.
     if getrandom::fill(&mut bytes).is_err() {

@@ -31,6 +31,7 @@ use fleet_config::refusal::Refusal;
 use ledger::blob::BlobStore;
 use request::Request;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
@@ -59,6 +60,8 @@ pub struct Parts {
     pub origin: String,
     pub vkey: String,
     pub documents: Documents,
+    /// Where sealed holdout sections are.
+    pub sealed: PathBuf,
     pub requests: mpsc::Receiver<Request>,
     pub ledger: mpsc::Receiver<LedgerEvent>,
     pub transport: mpsc::Receiver<TransportEvent>,
@@ -80,6 +83,7 @@ pub struct Driver {
     origin: String,
     vkey: String,
     documents: Documents,
+    sealed: PathBuf,
     sessions: BTreeMap<NodeId, Session>,
     replies: BTreeMap<RequestId, Waiting>,
     next_request: u64,

@@ -9,7 +9,9 @@ use crate::stores::reference;
 use crate::transport::NodeCommand;
 use crate::transport::admit::goodbye;
 use fleet_config::domain::{BlobRef, CellId, Digest, Fence, NodeId, Seed, SubmissionId};
-use fleet_config::wire::v1::{Assign, Blob};
+use fleet_config::refusal::Refusal;
+use fleet_config::wire::v1::Blob;
+use fleet_config::wire::v2::{Assign, Sealed};
 use std::time::Duration;
 
 impl Driver {
@@ -71,6 +73,14 @@ impl Driver {
             tracing::error!(cell = %grant.cell, "a document of this cell is missing from the store; check the disk");
             return;
         };
+        let sealed = match self.sealed_for(grant) {
+            Ok(sealed) => sealed,
+            Err(refusal) => {
+                // The lease runs out and counts as an opening all the same: better one too many than one unseen.
+                tracing::error!(cell = %grant.cell, %refusal, "a verification lease cannot be sent");
+                return;
+            }
+        };
         let assign = Assign {
             submission: grant.submission.0,
             cell: grant.cell.0,
@@ -84,10 +94,41 @@ impl Driver {
             compile_ms: grant.terms.compile.0,
             run_ms: grant.terms.run.0,
             queued_ms: grant.waited.0,
+            sealed,
         };
         if let Err(error) = known.connection.send(NodeCommand::Assign(Box::new(assign))) {
             tracing::info!(node = %grant.node.short(), %error, "assignment not sent; the node will say hello again");
         }
+    }
+
+    /// The sealed section for a lease that opens one. Its opening is in the ledger by now: a grant is assigned only once
+    /// its entry is durable, and the opening stands before it.
+    fn sealed_for(&self, grant: &Grant) -> Result<Option<Sealed>, Refusal> {
+        let Some(check) = grant.holdout else { return Ok(None) };
+        let broken = |cause: &str| {
+            Refusal::new(
+                "verify/opening",
+                grant.cell.to_string(),
+                cause,
+                "report this with the coordinator's log",
+            )
+        };
+        let opened = self
+            .commit
+            .opened_for(grant.cell, grant.fence)
+            .filter(|opened| (opened.commitment, opened.record) == (check.commitment, check.record))
+            .ok_or_else(|| broken("no opening was counted for this attempt"))?;
+        let task = self.documents.task(grant.task).ok_or_else(|| broken("the task is not known"))?;
+        let holdout = task.value.holdout.as_ref().filter(|holdout| holdout.commitment == check.commitment);
+        let holdout = holdout.ok_or_else(|| broken("the task seals another holdout"))?;
+        let crate::sealed::Opened { salt, section } = crate::sealed::open(&self.sealed, holdout)?;
+        Ok(Some(Sealed {
+            commitment: check.commitment.0.0,
+            opening: opened.opening,
+            record: check.record.0,
+            salt,
+            section: section.to_vec(),
+        }))
     }
 
     fn cancel(&mut self, node: NodeId, session: SessionId, cell: CellId, fence: Fence) {

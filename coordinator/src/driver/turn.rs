@@ -77,6 +77,7 @@ impl Driver {
             origin: parts.origin,
             vkey: parts.vkey,
             documents: parts.documents,
+            sealed: parts.sealed,
             sessions: BTreeMap::new(),
             replies: BTreeMap::new(),
             next_request: 0,

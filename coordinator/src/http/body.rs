@@ -1,6 +1,8 @@
 //! Bodies of requests and answers; the command line uses the same types.
 
-use fleet_config::domain::{Candidate, CellId, LeafIndex, Reuse, SubmissionId, Task, TaskId};
+use fleet_config::domain::{
+    Candidate, CellId, Commitment, LeafIndex, RecordId, Reuse, SubmissionId, Task, TaskId,
+};
 use fleet_config::refusal::Refusal;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -92,6 +94,26 @@ pub struct ReceiptBody {
     /// Size of the ledger when the submission was journalled.
     pub ledger_size: u64,
     pub accepted_on: String,
+}
+
+/// Chooses a result whose candidate is verified on the sealed cases.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VerifyBody {
+    pub record: RecordId,
+    /// A device class; the architecture of the result when not given.
+    pub on: Option<String>,
+}
+
+/// An accepted verification.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct VerifyView {
+    pub receipt: Receipt,
+    pub record: RecordId,
+    /// Names the sealed section.
+    pub commitment: Commitment,
+    /// Openings of it before this one.
+    pub openings: u64,
 }
 
 /// Which way a drain goes.

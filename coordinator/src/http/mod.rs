@@ -11,6 +11,7 @@
 //! | GET `/v1/submissions/{id}` | | cells; here and below a unique prefix of an id does too |
 //! | GET `/v1/submissions/{id}/events?after=N` | | server-sent events, resumable |
 //! | POST `/v1/submissions/{id}/cancel` | | what was cancelled |
+//! | POST `/v1/verifications` | [`body::VerifyBody`] | [`body::VerifyView`]: the holdout is opened once more |
 //! | GET `/v1/nodes` | | nodes with devices |
 //! | POST `/v1/nodes/{id}/drain` | [`body::DrainBody`] | what still runs |
 //! | POST `/v1/invites` | [`body::InviteBody`] | the invite text, shown once |
@@ -24,5 +25,6 @@ mod nodes;
 mod serve;
 mod submissions;
 mod tasks;
+mod verifications;
 
 pub use serve::{bind, router, serve};

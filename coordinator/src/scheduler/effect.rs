@@ -6,8 +6,8 @@
 use super::fact::{Fact, Terms};
 use super::input::{DrainIntent, EndReason, RequestId, SessionId};
 use fleet_config::domain::{
-    CandidateId, CellId, DeviceClass, DeviceId, Fence, LeafIndex, Milliseconds, NodeId, Nonce, PolicyId,
-    Seed, Stage, Status, SubmissionId, TaskId,
+    CandidateId, CellId, DeviceClass, DeviceId, Fence, HoldoutCheck, LeafIndex, Milliseconds, NodeId, Nonce,
+    PolicyId, Seed, Stage, Status, SubmissionId, TaskId,
 };
 use fleet_config::refusal::Refusal;
 
@@ -69,6 +69,8 @@ pub struct Grant {
     /// 1 for the first try.
     pub attempt: u32,
     pub terms: Terms,
+    /// Present where the lease opens a holdout; searches never do.
+    pub holdout: Option<HoldoutCheck>,
     /// How long the cell waited for this lease, as far as this run of the coordinator knows.
     pub waited: Milliseconds,
 }

@@ -46,7 +46,7 @@ pub use node_state::NodeState;
 pub use replay::ReplayError;
 
 use cell_state::Cell;
-use fleet_config::domain::{CellId, Digest, Fence, NodeId, PolicyId, SubmissionId, TaskId};
+use fleet_config::domain::{CellId, Digest, Fence, HoldoutCheck, NodeId, PolicyId, SubmissionId, TaskId};
 use fleet_config::refusal::Refusal;
 use invite::InviteState;
 use lease::Lease;
@@ -99,6 +99,8 @@ struct SubmissionState {
     task: TaskId,
     policy: PolicyId,
     terms: Terms,
+    /// What its leases open: present in a final verification alone.
+    holdout: Option<HoldoutCheck>,
     entropy: Digest,
     cells: Vec<CellId>,
     /// Cells that are not finished.

@@ -116,6 +116,7 @@ impl Scheduler {
             seeds,
             attempt: lease.attempt,
             terms: submission.terms,
+            holdout: submission.holdout,
             waited: Milliseconds(u64::try_from(lease.waited.as_millis()).unwrap_or(u64::MAX)),
         })
     }

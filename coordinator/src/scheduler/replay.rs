@@ -121,6 +121,7 @@ impl Scheduler {
             task: submission.task,
             policy: submission.policy,
             terms,
+            holdout: submission.holdout,
             entropy,
             cells: Vec::new(),
             open: 0,

@@ -5,9 +5,12 @@ use super::frame;
 use super::limits;
 use super::session::Peer;
 use fleet_config::domain::{CellId, Fence};
+use fleet_config::wire::Version;
 use fleet_config::wire::close::CloseCode;
-use fleet_config::wire::v1::{Answer, Assign};
-use quinn::RecvStream;
+use fleet_config::wire::v1::Answer;
+use fleet_config::wire::v2::Assign;
+use quinn::crypto::rustls::HandshakeData;
+use quinn::{Connection, RecvStream, SendStream};
 
 /// Why an assignment stream ended before the node finished it.
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +27,8 @@ enum AssignError {
     NoAnswer,
     #[error("the node sent too many answers")]
     TooMany,
+    #[error("the node speaks muster/1, which has no words for a holdout; give it a newer muster-node")]
+    Version,
 }
 
 /// Runs one assignment until the node has finished its stream.
@@ -35,7 +40,7 @@ pub(super) async fn run(peer: Peer, assign: Box<Assign>) {
             AssignError::Read(_) | AssignError::Order | AssignError::NoAnswer | AssignError::TooMany => {
                 peer.bad_frame(&error);
             }
-            AssignError::Open(_) | AssignError::Send(_) => {}
+            AssignError::Open(_) | AssignError::Send(_) | AssignError::Version => {}
         }
         if peer.connection.close_reason().is_some() {
             // The stream went with its connection, which says so itself.
@@ -45,9 +50,23 @@ pub(super) async fn run(peer: Peer, assign: Box<Assign>) {
     }
 }
 
+/// Writes the assignment in the version that the handshake agreed on.
+async fn write(connection: &Connection, send: &mut SendStream, assign: &Assign) -> Result<(), AssignError> {
+    let data = connection.handshake_data().and_then(|data| data.downcast::<HandshakeData>().ok());
+    let agreed = data.and_then(|data| data.protocol).and_then(|alpn| Version::of(&alpn));
+    match agreed.unwrap_or(Version::V1) {
+        Version::V1 => {
+            let assign = assign.to_v1().ok_or(AssignError::Version)?;
+            frame::write_within(send, &assign, limits::STREAM_SILENCE).await?;
+        }
+        Version::V2 => frame::write_within(send, assign, limits::STREAM_SILENCE).await?,
+    }
+    Ok(())
+}
+
 async fn exchange(peer: &Peer, assign: &Assign) -> Result<(), AssignError> {
     let (mut send, mut receive) = peer.connection.open_bi().await?;
-    frame::write_within(&mut send, assign, limits::STREAM_SILENCE).await?;
+    write(&peer.connection, &mut send, assign).await?;
     // A stream that the node closed early has said all that it wants to say on its other half.
     if send.finish().is_err() {
         tracing::debug!("the node does not read its assignment stream to the end");

@@ -4,8 +4,9 @@ use super::limits::TEXT_MAX;
 use fleet_config::domain::{CellId, Fence, NodeId, Sha256};
 use fleet_config::wire::close::{CloseCode, PROOF_MATERIAL};
 use fleet_config::wire::v1::{
-    Answer, Assign, Capacity, Goodbye, Heartbeat, Hello, Progress, Recorded, Report, Welcome,
+    Answer, Capacity, Goodbye, Heartbeat, Hello, Progress, Recorded, Report, Welcome,
 };
+use fleet_config::wire::v2::Assign;
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use tokio::sync::{mpsc, oneshot};

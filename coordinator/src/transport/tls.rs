@@ -8,7 +8,7 @@ use super::{limits, reset};
 use fleet_config::domain::Sha256;
 use fleet_config::refusal::Refusal;
 use fleet_config::state::{self, TlsKey, fingerprint_of};
-use fleet_config::wire::ALPN;
+use fleet_config::wire::Version;
 use quinn::crypto::rustls::QuicServerConfig;
 use quinn::{IdleTimeout, TransportConfig, VarInt};
 use rustls::client::danger::HandshakeSignatureValid;
@@ -71,7 +71,7 @@ impl ServerIdentity {
             .with_protocol_versions(&[&rustls::version::TLS13])?
             .with_client_cert_verifier(Arc::new(AnyKey { provider }))
             .with_single_cert(vec![self.0.certificate().clone()], key)?;
-        tls.alpn_protocols = vec![ALPN.to_vec()];
+        tls.alpn_protocols = Version::offered();
         tls.max_early_data_size = 0;
         tls.send_tls13_tickets = 0;
         tls.session_storage = Arc::new(NoServerSessionStorage {});

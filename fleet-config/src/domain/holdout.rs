@@ -27,6 +27,8 @@ pub enum HoldoutError {
 
 impl HoldoutSection {
     pub const FORMAT: &str = "muster.holdout/1";
+    /// Largest section that is opened: it travels in one frame of the wire, with room for the rest of an assignment.
+    pub const BYTES_MAX: usize = 128 * 1024;
 
     /// A section of these cases.
     pub fn new(cases: Vec<Case>) -> Self {

@@ -61,7 +61,7 @@ pub use policy::{CaseOrder, ClockOfRecord, FpContract, MeasurementPolicy, Statis
 pub use sandbox::{SandboxLevel, SandboxLevelError};
 pub use screen::{Screen, ScreenError};
 pub use shape::ShapeError;
-pub use submission::{Reuse, Submission};
+pub use submission::{HoldoutCheck, Reuse, Submission};
 pub use task::{
     Case, CaseKind, Commitment, Fit, Holdout, Implementation, Input, Limits, NanRule, Param, ParamKind, Role,
     Special, SpecialValue, Task, Tolerance,

@@ -3,7 +3,7 @@
 //! here.
 //!
 //! ```text
-//! node ── QUIC, mutual TLS, ALPN muster/1 ──► coordinator
+//! node ── QUIC, mutual TLS, ALPN muster/2 (or muster/1) ──► coordinator
 //!   control stream (node opens, lives as long as the connection)
 //!      Hello ─────────────────────────────────►
 //!      ◄───────────────────────────────── Welcome | Goodbye
@@ -23,9 +23,36 @@
 pub mod close;
 pub mod codec;
 pub mod v1;
+pub mod v2;
 
-/// ALPN of the version that this build speaks.
-pub const ALPN: &[u8] = b"muster/1";
+/// The versions that this build speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Version {
+    V1,
+    /// Assignments may open a holdout.
+    V2,
+}
+
+impl Version {
+    /// Every version, the newest first: both sides take the first that both know.
+    pub const ALL: [Self; 2] = [Self::V2, Self::V1];
+
+    /// Its ALPN.
+    pub fn alpn(self) -> &'static [u8] {
+        match self {
+            Self::V1 => b"muster/1",
+            Self::V2 => b"muster/2",
+        }
+    }
+    /// The version that this ALPN stands for.
+    pub fn of(alpn: &[u8]) -> Option<Self> {
+        Self::ALL.into_iter().find(|version| version.alpn() == alpn)
+    }
+    /// What is offered in a handshake.
+    pub fn offered() -> Vec<Vec<u8>> {
+        Self::ALL.map(|version| version.alpn().to_vec()).to_vec()
+    }
+}
 
 /// Largest frame on a control or assignment stream: far above the largest legal message, far below what would
 /// hurt.

@@ -2,8 +2,8 @@
 
 use super::dsse::{Envelope, EnvelopeError};
 use super::predicate::{
-    AttemptGranted, AttemptLost, AttemptRefused, Genesis, Kind, NodeEnrol, PolicyAdded, Predicate,
-    ResultRecord, TaskAdded,
+    AttemptGranted, AttemptLost, AttemptRefused, Finding, Genesis, HoldoutOpened, Kind, NodeEnrol,
+    PolicyAdded, Predicate, ResultRecord, TaskAdded, Verification,
 };
 use super::statement::{STATEMENT_TYPE, Statement, Subject};
 use fleet_config::domain::canonical::{CanonicalError, from_bytes};
@@ -21,7 +21,10 @@ pub enum Body {
     AttemptGranted(AttemptGranted),
     AttemptLost(AttemptLost),
     AttemptRefused(AttemptRefused),
+    HoldoutOpened(HoldoutOpened),
     Result(Box<ResultRecord>),
+    Verification(Box<Verification>),
+    Finding(Box<Finding>),
     /// A kind that this version does not know: kept and counted, never judged.
     Unknown {
         predicate_type: String,
@@ -89,7 +92,10 @@ impl Body {
             Kind::AttemptGranted => Self::AttemptGranted(predicate(payload)?),
             Kind::AttemptLost => Self::AttemptLost(predicate(payload)?),
             Kind::AttemptRefused => Self::AttemptRefused(predicate(payload)?),
+            Kind::HoldoutOpened => Self::HoldoutOpened(predicate(payload)?),
             Kind::Result => Self::Result(Box::new(predicate(payload)?)),
+            Kind::Verification => Self::Verification(Box::new(predicate(payload)?)),
+            Kind::Finding => Self::Finding(Box::new(predicate(payload)?)),
         })
     }
 
@@ -103,16 +109,22 @@ impl Body {
             Self::AttemptGranted(_) => Some(Kind::AttemptGranted),
             Self::AttemptLost(_) => Some(Kind::AttemptLost),
             Self::AttemptRefused(_) => Some(Kind::AttemptRefused),
+            Self::HoldoutOpened(_) => Some(Kind::HoldoutOpened),
             Self::Result(_) => Some(Kind::Result),
+            Self::Verification(_) => Some(Kind::Verification),
+            Self::Finding(_) => Some(Kind::Finding),
             Self::Unknown { .. } => None,
         }
     }
 
-    /// The result, if it is one.
+    /// What an attempt ended with, if it is that: a result, or the result within a verification.
     pub fn result(&self) -> Option<&ResultRecord> {
         match self {
             Self::Result(result) => Some(result),
-            Self::Genesis(_)
+            Self::Verification(verification) => Some(&verification.result),
+            Self::HoldoutOpened(_)
+            | Self::Finding(_)
+            | Self::Genesis(_)
             | Self::Task(_)
             | Self::Policy(_)
             | Self::NodeEnrol(_)
@@ -134,7 +146,11 @@ impl Body {
     /// Every blob that the body names with its size.
     pub fn blobs(&self) -> Vec<BlobRef> {
         match self {
-            Self::Genesis(_) | Self::NodeEnrol(_) | Self::AttemptLost(_) | Self::Unknown { .. } => Vec::new(),
+            Self::Genesis(_)
+            | Self::NodeEnrol(_)
+            | Self::AttemptLost(_)
+            | Self::HoldoutOpened(_)
+            | Self::Unknown { .. } => Vec::new(),
             Self::Task(task) => {
                 let mut blobs = vec![task.definition];
                 blobs.extend(&task.blobs);
@@ -144,6 +160,8 @@ impl Body {
             Self::AttemptGranted(granted) => vec![granted.grants],
             Self::AttemptRefused(refused) => vec![refused.envelope],
             Self::Result(result) => result.blobs(),
+            Self::Verification(verification) => verification.result.blobs(),
+            Self::Finding(finding) => vec![finding.evidence],
         }
     }
 
@@ -161,7 +179,9 @@ impl Body {
             Self::AttemptGranted(granted) => digest.names(&granted.grants),
             Self::AttemptLost(lost) => digest.blake3.0 == lost.candidate.0,
             Self::AttemptRefused(refused) => digest.names(&refused.envelope),
-            Self::Result(_) | Self::Unknown { .. } => true,
+            Self::HoldoutOpened(opened) => digest.blake3.0 == opened.candidate.0,
+            Self::Finding(finding) => digest.blake3.0 == finding.candidate.0,
+            Self::Result(_) | Self::Verification(_) | Self::Unknown { .. } => true,
         }
     }
 }

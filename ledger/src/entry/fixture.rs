@@ -11,6 +11,9 @@ use zeroize::Zeroizing;
 pub(crate) const ORIGIN: &str = "muster.invalid/0123456789abcdef";
 pub(crate) const WHEN: &str = "2026-11-30T12:00:00Z";
 
+/// What a task of these tests seals, where it seals something.
+pub(crate) const SEALED: Commitment = Commitment(Digest([0x5e; 32]));
+
 pub(crate) fn key(seed: u8) -> SecretKey {
     SecretKey::from_seed(&Zeroizing::new([seed; 32]))
 }
@@ -61,6 +64,16 @@ impl World {
             assert_eq!(blob, BlobRef::of(b"kernel"), "the one source of this task");
         }
         world.store(b"kernel");
+        world
+    }
+
+    /// The same with a task that seals a holdout.
+    pub(crate) fn sealing() -> Self {
+        let mut world = Self::new();
+        let task = Task { holdout: Some(Holdout { commitment: SEALED, cases: 1 }), ..task() };
+        world.task = Document::of(&task).unwrap();
+        let bytes = world.task.bytes.clone();
+        world.store(&bytes);
         world
     }
 
@@ -210,6 +223,70 @@ impl World {
 
     pub(crate) fn sealed_result(&self, candidate: &Candidate, record: ResultRecord) -> Sealed {
         seal(record, source(candidate), &node()).unwrap()
+    }
+
+    /// The opening of a holdout for `grant`, chosen for `record`.
+    pub(crate) fn opened(
+        &self,
+        candidate: &Candidate,
+        grant: &Grant,
+        record: RecordId,
+        opening: u64,
+    ) -> Sealed {
+        let opened = HoldoutOpened {
+            commitment: SEALED,
+            opening,
+            task: grant.task,
+            candidate: grant.candidate,
+            record,
+            submission: grant.submission,
+            cell: grant.cell,
+            fence: grant.fence,
+            node: grant.node,
+            device: grant.device.clone(),
+            opened_on: WHEN.to_owned(),
+        };
+        let subject = Subject::of_blob("candidate", &candidate.document().unwrap().blob);
+        seal(opened, subject, &operator()).unwrap()
+    }
+
+    pub(crate) fn verified(
+        &self,
+        candidate: &Candidate,
+        result: ResultRecord,
+        record: RecordId,
+        opening: u64,
+    ) -> Sealed {
+        let holdout = OpenedHoldout { commitment: SEALED, opening, record };
+        let verification = Verification { holdout, verdict: HoldoutVerdict::Failed, result };
+        seal(verification, source(candidate), &node()).unwrap()
+    }
+
+    /// A finding of detector `name` about the result `record`.
+    pub(crate) fn finding(
+        &mut self,
+        candidate: &Candidate,
+        (record, result): (RecordId, &ResultRecord),
+        name: &str,
+        (judgement, scope): (FindingJudgement, FindingScope),
+    ) -> Sealed {
+        let evidence = self.document(&serde_json::json!({"seen": "the same text"}));
+        let finding = Finding {
+            record,
+            task: result.task,
+            candidate: result.candidate,
+            class: result.class,
+            detector: DetectorName { name: name.to_owned(), version: 1 },
+            judgement,
+            scope,
+            code: format!("{name}/baseline"),
+            cause: "the source is the baseline's".to_owned(),
+            evidence,
+            rerun: None,
+            found_on: WHEN.to_owned(),
+        };
+        let subject = Subject::of_blob("candidate", &candidate.document().unwrap().blob);
+        seal(finding, subject, &operator()).unwrap()
     }
 
     pub(crate) fn lost(&self, candidate: &Candidate, grant: &Grant, consequence: Consequence) -> Sealed {

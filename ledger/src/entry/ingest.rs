@@ -2,7 +2,9 @@
 
 use super::body::{Body, Entry, ReadError};
 use super::dsse::{ENTRY_BYTES_MAX, Envelope};
-use super::predicate::{Genesis, Kind, NodeEnrol, ResultRecord, SignerRole};
+use super::predicate::{
+    Finding, Genesis, HoldoutOpened, HoldoutVerdict, Kind, NodeEnrol, ResultRecord, SignerRole, Verification,
+};
 use super::signers::Signers;
 use fleet_config::domain::{Blame, RecordId, Sha256, Status};
 use fleet_config::identity::PublicKey;
@@ -27,7 +29,7 @@ impl Checked {
     pub fn record(&self) -> RecordId {
         self.entry.record
     }
-    /// The result, if it is one.
+    /// What an attempt ended with, if it is that.
     pub fn result(&self) -> Option<&ResultRecord> {
         self.entry.body.result()
     }
@@ -113,6 +115,9 @@ pub fn check(bytes: &[u8], signers: &Signers) -> Result<Checked, EntryError> {
         Body::Genesis(genesis) => check_genesis(genesis)?,
         Body::NodeEnrol(enrol) => check_enrol(enrol)?,
         Body::Result(result) => check_result(result, &signer, signers)?,
+        Body::Verification(verification) => check_verification(verification, &signer, signers)?,
+        Body::HoldoutOpened(opened) => check_opened(opened)?,
+        Body::Finding(finding) => check_finding(finding)?,
         Body::Task(_)
         | Body::Policy(_)
         | Body::AttemptGranted(_)
@@ -186,6 +191,36 @@ fn check_result(result: &ResultRecord, signer: &PublicKey, signers: &Signers) ->
     }
     if !is_ok && !result.timings.is_empty() {
         return field("timings", format!("`{}` has no times", result.outcome.status));
+    }
+    Ok(())
+}
+
+fn check_verification(
+    verification: &Verification,
+    signer: &PublicKey,
+    signers: &Signers,
+) -> Result<(), EntryError> {
+    check_result(&verification.result, signer, signers)?;
+    let is_ok = verification.result.outcome.status == Status::Ok;
+    if is_ok && verification.verdict != HoldoutVerdict::Passed {
+        let cause = "`ok` where the sealed cases did not pass".to_owned();
+        return Err(EntryError::Field { field: "verdict", cause });
+    }
+    Ok(())
+}
+
+fn check_opened(opened: &HoldoutOpened) -> Result<(), EntryError> {
+    if opened.opening == 0 {
+        let cause = "openings are counted from 1".to_owned();
+        return Err(EntryError::Field { field: "opening", cause });
+    }
+    Ok(())
+}
+
+fn check_finding(finding: &Finding) -> Result<(), EntryError> {
+    if !finding.detector.is_legal() {
+        let cause = "a detector has a name of [a-z0-9-] and a version from 1".to_owned();
+        return Err(EntryError::Field { field: "detector", cause });
     }
     Ok(())
 }

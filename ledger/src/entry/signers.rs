@@ -79,7 +79,10 @@ impl Signers {
             | Body::AttemptGranted(_)
             | Body::AttemptLost(_)
             | Body::AttemptRefused(_)
+            | Body::HoldoutOpened(_)
             | Body::Result(_)
+            | Body::Verification(_)
+            | Body::Finding(_)
             | Body::Unknown { .. } => {}
         }
     }

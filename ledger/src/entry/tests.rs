@@ -25,6 +25,13 @@ fn one_of_each() -> Vec<(Kind, Sealed)> {
     entries.push(world.lost(&candidate, &first, Consequence::Retried));
     entries.push(world.sealed_result(&candidate, record));
     entries.push(world.refused(&first, &late));
+    let (chosen, third) = (entries[6].record, world.grant(&candidate, 12));
+    entries.push(world.opened(&candidate, &third, chosen, 1));
+    let verified = world.result(&third, mismatch(), &[]);
+    entries.push(world.verified(&candidate, verified, chosen, 1));
+    let record = Entry::read(&entries[6].bytes).unwrap().body.result().unwrap().clone();
+    let falls = (FindingJudgement::Falls, FindingScope::Candidate);
+    entries.push(world.finding(&candidate, (chosen, &record), "text", falls));
     entries
         .into_iter()
         .map(|sealed| (Entry::read(&sealed.bytes).unwrap().body.kind().unwrap(), sealed))
@@ -219,7 +226,7 @@ fn a_subject_of_something_else_is_refused() {
     for (kind, sealed) in one_of_each() {
         let (key, known) = match kind {
             Kind::Genesis => (operator(), Signers::new()),
-            Kind::Result => continue,
+            Kind::Result | Kind::Verification => continue,
             _ => (operator(), signers()),
         };
         let zeros = "0".repeat(64);
@@ -360,4 +367,38 @@ fn evidence_of_records_before_named_stages_is_still_read() {
     assert!(evidence.checks.is_empty(), "nothing is made up for them");
     let now = String::from_utf8(to_bytes(&evidence).unwrap()).unwrap();
     assert!(now.ends_with(r#"}],"checks":[]}"#), "{now}");
+}
+
+#[test]
+fn a_verification_that_is_ok_though_its_holdout_failed_is_refused() {
+    let (_, candidate, record, _) = result_entry();
+    let holdout = OpenedHoldout {
+        commitment: fixture::SEALED,
+        opening: 1,
+        record: fleet_config::domain::RecordId([1; 32]),
+    };
+    let sealed = |verdict, outcome| {
+        let result = ResultRecord { outcome, ..record.clone() };
+        seal(Verification { holdout, verdict, result }, source(&candidate), &node()).unwrap().bytes
+    };
+    for verdict in [HoldoutVerdict::Failed, HoldoutVerdict::NotReached] {
+        let error = check(&sealed(verdict, Outcome::ok()), &signers()).unwrap_err();
+        assert!(matches!(error, EntryError::Field { field: "verdict", .. }), "{error}");
+        check(&sealed(verdict, mismatch()), &signers()).unwrap();
+    }
+    check(&sealed(HoldoutVerdict::Passed, Outcome::ok()), &signers()).unwrap();
+    check(&sealed(HoldoutVerdict::Passed, mismatch()), &signers()).unwrap();
+}
+
+#[test]
+fn a_detector_without_a_proper_name_or_version_finds_nothing() {
+    let (mut world, candidate, record, _) = result_entry();
+    let sealed = world.sealed_result(&candidate, record.clone());
+    let about = (sealed.record, &record);
+    let falls = (FindingJudgement::Falls, FindingScope::Record);
+    check(&world.finding(&candidate, about, "floor", falls).bytes, &signers()).unwrap();
+    for name in ["", "Floor", "a b", &"x".repeat(33)] {
+        let error = check(&world.finding(&candidate, about, name, falls).bytes, &signers()).unwrap_err();
+        assert!(matches!(error, EntryError::Field { field: "detector", .. }), "{error}");
+    }
 }

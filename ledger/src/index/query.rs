@@ -100,6 +100,16 @@ impl Index {
         Ok(self.answer(found))
     }
 
+    /// Openings of a holdout and the verifications that followed, in order.
+    pub fn entries_of_holdout(&self, commitment: Digest) -> Result<Answer<Vec<EntrySummary>>, IndexError> {
+        self.all(&prefix(Family::Holdout, &[&commitment.0]))
+    }
+
+    /// Findings about a record in order.
+    pub fn findings_about(&self, record: RecordId) -> Result<Answer<Vec<EntrySummary>>, IndexError> {
+        self.all(&prefix(Family::Finding, &[&record.0]))
+    }
+
     /// Results, losses and refusals of a cell in order. Grants are named by batches and not listed here.
     pub fn entries_of_cell(&self, cell: CellId) -> Result<Answer<Vec<EntrySummary>>, IndexError> {
         self.all(&prefix(Family::Cell, &[&cell.0]))

@@ -39,6 +39,10 @@ pub(super) enum Family {
     Task = b't',
     /// candidate, task, policy, class
     Reuse = b'u',
+    /// commitment of a holdout
+    Holdout = b'h',
+    /// record that a finding judges
+    Finding = b'f',
 }
 
 /// The cursor, one row of its own.
@@ -194,6 +198,16 @@ pub(super) fn rows_of(leaf: LeafIndex, entry: Option<&Entry>, meta: &mut Meta) -
             add(Family::Task, &[&r.task.0, &r.class.0, &r.candidate.0]);
             add(Family::Reuse, &[&r.candidate.0, &r.task.0, &r.policy.0, &r.class.0]);
         }
+        Body::HoldoutOpened(opened) => add(Family::Holdout, &[&opened.commitment.0.0]),
+        // In no family of searches: what a verification measured answers no search and is ranked nowhere.
+        Body::Verification(verification) => {
+            let r = &verification.result;
+            add(Family::Cell, &[&r.cell.0]);
+            add(Family::Submission, &[&r.submission.0]);
+            add(Family::Node, &[&r.node.0]);
+            add(Family::Holdout, &[&verification.holdout.commitment.0.0]);
+        }
+        Body::Finding(finding) => add(Family::Finding, &[&finding.record.0]),
         Body::Genesis(_) | Body::AttemptGranted(_) | Body::Unknown { .. } => {}
     }
     Ok(rows)

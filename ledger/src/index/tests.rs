@@ -1,8 +1,8 @@
 //! Store and memory answer alike; whatever happens to the folder, the answers stay.
 
 use super::*;
-use crate::entry::fixture::{ORIGIN, World, mismatch, node, series};
-use crate::entry::predicate::Consequence;
+use crate::entry::fixture::{ORIGIN, SEALED, World, mismatch, node, series};
+use crate::entry::predicate::{Consequence, FindingJudgement, FindingScope};
 use crate::entry::{Kind, Sealed};
 use crate::log::{LogSigner, LogWriter};
 use fleet_config::domain::*;
@@ -80,6 +80,10 @@ impl Room {
             text += &format!("{:?}\n", index.entries_of_submission(result.submission).unwrap());
             let ResultSummary { candidate, task, policy, class, .. } = result;
             text += &format!("{:?}\n", index.reusable(&ReuseKey { candidate, task, policy, class }).unwrap());
+        }
+        text += &format!("{:?}\n", index.entries_of_holdout(SEALED.0).unwrap());
+        for entry in &self.entries {
+            text += &format!("{:?}\n", index.findings_about(entry.record).unwrap());
         }
         text += &format!("{:?}\n", index.entries_of_node(node().public().node_id()).unwrap());
         text += &format!("{:?}\n", index.definitions(Digest(self.task().0)).unwrap());
@@ -213,4 +217,43 @@ fn a_prefix_that_names_no_record_is_refused_with_what_to_give() {
         assert!(matches!(index.records(bad), Err(QueryError::Prefix { .. })), "{bad}");
     }
     assert_eq!(index.records("00000000").unwrap().found, []);
+}
+
+#[test]
+fn openings_verifications_and_findings_are_indexed_and_answer_no_search() {
+    let mut room = room();
+    let candidate = room.world.candidate("fast");
+    let (chosen, result) = {
+        let entry = Entry::read(&room.entries[5].bytes).unwrap();
+        (entry.record, entry.body.result().unwrap().clone())
+    };
+    let before = room.open().0.results_of_task(room.task(), None).unwrap().found.len();
+    let grant = room.world.grant(&candidate, 20);
+    let verified = room.world.result(&grant, Outcome::ok(), &[]);
+    let falls = (FindingJudgement::Falls, FindingScope::Record);
+    let more = [
+        room.world.opened(&candidate, &grant, chosen, 1),
+        room.world.verified(&candidate, verified, chosen, 1),
+        room.world.finding(&candidate, (chosen, &result), "floor", falls),
+    ];
+    let bytes: Vec<Vec<u8>> = more.iter().map(|entry| entry.bytes.clone()).collect();
+    room.writer.append_batch(&bytes).unwrap();
+    room.writer.integrate().unwrap();
+    room.entries.extend(more);
+    let (disk, _) = room.open();
+    let leaves =
+        |found: Answer<Vec<EntrySummary>>| found.found.iter().map(|entry| entry.leaf.0).collect::<Vec<_>>();
+    assert_eq!(leaves(disk.entries_of_holdout(SEALED.0).unwrap()), [11, 12]);
+    assert_eq!(leaves(disk.findings_about(chosen).unwrap()), [13]);
+    assert_eq!(disk.results_of_task(room.task(), None).unwrap().found.len(), before);
+    let ResultSummary { candidate, task, policy, class, .. } =
+        disk.entry(LeafIndex(12)).unwrap().found.unwrap().result.unwrap();
+    let reusable = disk.reusable(&ReuseKey { candidate, task, policy, class }).unwrap();
+    assert_eq!(leaves(reusable), [5], "what a verification measured answers no search");
+    let answers = room.answers(&disk);
+    drop(disk);
+    std::fs::remove_dir_all(room.path()).unwrap();
+    let (rebuilt, opened) = room.open();
+    assert!(matches!(opened, Opened::Rebuilt { .. }));
+    assert_eq!(room.answers(&rebuilt), answers);
 }

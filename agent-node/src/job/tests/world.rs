@@ -212,6 +212,7 @@ impl World {
             compile: Milliseconds(10_000),
             run: Milliseconds(60_000),
             queued: Milliseconds(5),
+            sealed: None,
         };
         let folder = tempfile::tempdir().unwrap();
         let backend = Device { log: Arc::clone(&self.log), clock: Arc::clone(&self.clock) };

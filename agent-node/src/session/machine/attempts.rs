@@ -4,7 +4,8 @@ use super::{
     Attempt, AttemptKey, AttemptState, EARLY_CANCELS_MAX, Effect, HELD_MAX, Intake, Link, Machine, Moment,
     REPORTS_IN_FLIGHT, ReportState, StreamKey, backoff,
 };
-use fleet_config::wire::v1::{Assign, RecordVerdict, Recorded};
+use fleet_config::wire::v1::{RecordVerdict, Recorded};
+use fleet_config::wire::v2::Assign;
 
 impl Machine {
     pub(super) fn on_assigned(&mut self, stream: StreamKey, assign: Box<Assign>, effects: &mut Vec<Effect>) {

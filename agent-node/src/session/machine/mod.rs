@@ -22,7 +22,8 @@ pub use word::{AttemptKey, ConnectFailure, Effect, Input, SessionEnd, StreamKey}
 
 use fleet_config::domain::{CellId, Fence};
 use fleet_config::refusal::Refusal;
-use fleet_config::wire::v1::{Assign, Device, Goodbye, Running, Welcome};
+use fleet_config::wire::v1::{Device, Goodbye, Running, Welcome};
+use fleet_config::wire::v2::Assign;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Milliseconds on a monotonic clock of the driver.

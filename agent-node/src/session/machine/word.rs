@@ -2,7 +2,8 @@
 
 use fleet_config::domain::{CellId, Fence};
 use fleet_config::refusal::Refusal;
-use fleet_config::wire::v1::{Assign, Device, Goodbye, Progress, Recorded, Running, Welcome};
+use fleet_config::wire::v1::{Device, Goodbye, Progress, Recorded, Running, Welcome};
+use fleet_config::wire::v2::Assign;
 
 /// One try at a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -13,3 +13,4 @@ mod strength;
 pub(super) mod submit;
 pub(super) mod task;
 pub(super) mod up;
+pub(super) mod verify;

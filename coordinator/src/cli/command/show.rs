@@ -6,7 +6,7 @@ use crate::cli::reading::Reading;
 use crate::cli::{Context, Ending};
 use fleet_config::domain::{CheckEvidence, Digest, LeafIndex, StageTimes, words};
 use fleet_config::refusal::Refusal;
-use ledger::entry::{Body, Entry, Envelope};
+use ledger::entry::{Entry, Envelope};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -30,7 +30,7 @@ pub(crate) fn run(context: &Context, args: &ShowArgs) -> Result<Ending, Refusal>
         "keyid": envelope.key_id,
         "statement": statement,
     });
-    if let Body::Result(result) = &entry.body {
+    if let Some(result) = entry.body.result() {
         let document = |digest: &Digest| -> Value {
             reading.blob(digest).and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or(Value::Null)
         };
@@ -152,7 +152,7 @@ fn plain(text: &str) -> String {
 }
 
 /// The entry that `text` names: a leaf index, a record id, or a unique prefix of one.
-fn find(reading: &Reading, text: &str) -> Result<(LeafIndex, Vec<u8>), Refusal> {
+pub(super) fn find(reading: &Reading, text: &str) -> Result<(LeafIndex, Vec<u8>), Refusal> {
     let unknown = |cause: String| {
         Refusal::new(
             "show/unknown",

@@ -55,6 +55,7 @@ fn submission(candidates: u8, nonce: &str) -> Submission {
         targets: vec![CLASS.parse().unwrap()],
         policy: PolicyId([8; 32]),
         reuse: Reuse::Allowed,
+        holdout: None,
         nonce: nonce.to_owned(),
     }
 }

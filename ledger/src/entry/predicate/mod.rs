@@ -2,6 +2,8 @@
 
 mod attempt;
 mod definition;
+mod finding;
+mod holdout;
 mod node;
 mod result;
 
@@ -9,6 +11,8 @@ pub use attempt::{
     AttemptGranted, AttemptLost, AttemptRefused, Consequence, Grant, LossReason, RefusalReason,
 };
 pub use definition::{Genesis, PolicyAdded, TaskAdded};
+pub use finding::{DetectorName, Finding, FindingJudgement, FindingScope};
+pub use holdout::{HoldoutOpened, HoldoutVerdict, OpenedHoldout, Verification};
 pub use node::NodeEnrol;
 pub use result::{Build, CaseEvidence, Environment, Evidence, Harness, ResultRecord, VolatileFacts};
 
@@ -25,12 +29,15 @@ pub enum Kind {
     AttemptGranted,
     AttemptLost,
     AttemptRefused,
+    HoldoutOpened,
     Result,
+    Verification,
+    Finding,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 11] = [
         Self::Genesis,
         Self::Task,
         Self::Policy,
@@ -38,7 +45,10 @@ impl Kind {
         Self::AttemptGranted,
         Self::AttemptLost,
         Self::AttemptRefused,
+        Self::HoldoutOpened,
         Self::Result,
+        Self::Verification,
+        Self::Finding,
     ];
 
     /// The word in `urn:muster:predicate:<word>:v1`.
@@ -51,7 +61,10 @@ impl Kind {
             Self::AttemptGranted => "attempt-granted",
             Self::AttemptLost => "attempt-lost",
             Self::AttemptRefused => "attempt-refused",
+            Self::HoldoutOpened => "holdout-opened",
             Self::Result => "result",
+            Self::Verification => "verification",
+            Self::Finding => "finding",
         }
     }
     /// The predicateType of its statements.
@@ -71,8 +84,10 @@ impl Kind {
             | Self::NodeEnrol
             | Self::AttemptGranted
             | Self::AttemptLost
-            | Self::AttemptRefused => SignerRole::Operator,
-            Self::Result => SignerRole::Node,
+            | Self::AttemptRefused
+            | Self::HoldoutOpened
+            | Self::Finding => SignerRole::Operator,
+            Self::Result | Self::Verification => SignerRole::Node,
         }
     }
 }

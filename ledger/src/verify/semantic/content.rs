@@ -8,7 +8,8 @@ use crate::entry::predicate::{
 use crate::entry::{DigestSet, Entry, Envelope, Signers, case_timing, decode_samples, read_grants};
 use fleet_config::domain::canonical::from_bytes;
 use fleet_config::domain::{
-    BlobRef, Candidate, CandidateId, CaseTiming, ClassId, Digest, MeasurementPolicy, PolicyId, Sha256, Task,
+    BlobRef, Candidate, CandidateId, CaseTiming, ClassId, Commitment, Digest, MeasurementPolicy, PolicyId,
+    Sha256, Task,
 };
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -91,13 +92,15 @@ impl<'a> Contents<'a> {
         read.map_err(|error| notes.error(path_of(digest), format!("no {what}: {error}"))).ok()
     }
 
-    pub(super) fn check_task(&mut self, added: &TaskAdded, notes: &mut Notes) {
-        let Some(task) = self.document::<Task>(&added.definition.blake3, "task", notes) else { return };
+    /// That everything the task names is listed; answers with what it seals.
+    pub(super) fn check_task(&mut self, added: &TaskAdded, notes: &mut Notes) -> Option<Commitment> {
+        let task = self.document::<Task>(&added.definition.blake3, "task", notes)?;
         for blob in task.blobs() {
             if !added.blobs.contains(&blob) {
                 notes.error("blobs", format!("{} of the task is not listed", place_of(&blob)));
             }
         }
+        task.holdout.map(|holdout| holdout.commitment)
     }
 
     pub(super) fn check_policy(&mut self, added: &PolicyAdded, notes: &mut Notes) {

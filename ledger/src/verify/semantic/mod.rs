@@ -6,15 +6,18 @@
 
 mod attempts;
 mod content;
+mod holdouts;
 
 #[cfg(test)]
 mod tests;
 
+use crate::entry::predicate::ResultRecord;
 use crate::entry::{Body, Checked, Entry, EntryError, Kind, Signers, check};
 use attempts::Attempts;
 pub use content::BlobSource;
 use content::Contents;
 use fleet_config::domain::{BlobRef, Digest, LeafIndex, RecordId};
+use holdouts::Holdouts;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -72,6 +75,7 @@ pub struct SemanticCheck<'a> {
     signers: Signers,
     contents: Contents<'a>,
     attempts: Attempts,
+    holdouts: Holdouts,
     records: BTreeSet<RecordId>,
     /// Tasks and policies by the digest that names them.
     definitions: BTreeSet<Digest>,
@@ -131,6 +135,7 @@ impl<'a> SemanticCheck<'a> {
             signers: Signers::new(),
             contents: Contents::new(blobs),
             attempts: Attempts::default(),
+            holdouts: Holdouts::default(),
             records: BTreeSet::new(),
             definitions: BTreeSet::new(),
             entries: 0,
@@ -222,7 +227,8 @@ impl<'a> SemanticCheck<'a> {
             }
             Body::Task(task) => {
                 self.definitions.insert(Digest(task.task.0));
-                self.contents.check_task(task, &mut self.notes);
+                let holdout = self.contents.check_task(task, &mut self.notes);
+                self.holdouts.sealed(task.task, holdout);
             }
             Body::Policy(policy) => {
                 self.definitions.insert(Digest(policy.policy.0));
@@ -230,6 +236,7 @@ impl<'a> SemanticCheck<'a> {
             }
             Body::AttemptGranted(granted) => {
                 let grants = self.contents.grants(granted, &mut self.notes);
+                self.holdouts.granted(&grants, &mut self.notes);
                 self.attempts.granted(grants, &self.signers, &mut self.notes);
             }
             Body::AttemptLost(lost) => {
@@ -240,16 +247,33 @@ impl<'a> SemanticCheck<'a> {
                 self.contents.check_refused(refused, &self.signers, &mut self.notes);
             }
             Body::Result(result) => {
-                for (field, digest) in [("task", result.task.0), ("policy", result.policy.0)] {
-                    if !self.definitions.contains(&Digest(digest)) {
-                        self.notes.error(field, "the result is of one that no entry before it defines");
-                    }
-                }
-                self.contents.check_result_entry(&checked.entry, result, &mut self.notes);
-                self.attempts.result(result, self.signers.origin().unwrap_or_default(), &mut self.notes);
+                self.holdouts.result(checked.record(), result, &mut self.notes);
+                self.judge_result(&checked.entry, result);
+            }
+            Body::HoldoutOpened(opened) => {
+                self.contents.check_candidate(opened.candidate, None, &mut self.notes);
+                self.holdouts.opened(opened, &mut self.notes);
+            }
+            Body::Verification(verification) => {
+                self.holdouts.verified(verification, &mut self.notes);
+                self.judge_result(&checked.entry, &verification.result);
+            }
+            Body::Finding(finding) => {
+                self.contents.check_candidate(finding.candidate, None, &mut self.notes);
+                self.holdouts.found(finding, &mut self.notes);
             }
             Body::NodeEnrol(_) | Body::Unknown { .. } => {}
         }
+    }
+
+    fn judge_result(&mut self, entry: &Entry, result: &ResultRecord) {
+        for (field, digest) in [("task", result.task.0), ("policy", result.policy.0)] {
+            if !self.definitions.contains(&Digest(digest)) {
+                self.notes.error(field, "the result is of one that no entry before it defines");
+            }
+        }
+        self.contents.check_result_entry(entry, result, &mut self.notes);
+        self.attempts.result(result, self.signers.origin().unwrap_or_default(), &mut self.notes);
     }
 }
 

@@ -229,3 +229,97 @@ fn unknown_kinds_warn_and_bad_signatures_fail() {
     assert_found(&failed, 7, "", "signed by the signing key");
     assert!(!failed.passes());
 }
+
+/// Leaves as in [`story`] up to 3, then 4 granted (fence 1), 5 the result that is chosen, 6 opened, 7 granted (fence 2),
+/// 8 the verification, 9 a finding about leaf 5.
+fn verified_story() -> Story {
+    let mut world = World::sealing();
+    let candidate = world.candidate("fast");
+    let first = world.grant(&candidate, 1);
+    let mut entries = world.opening();
+    entries.push(world.granted(std::slice::from_ref(&first)));
+    let record = world.result(&first, Outcome::ok(), &[series("small", 2000, 1000, 10)]);
+    entries.push(world.sealed_result(&candidate, record.clone()));
+    let chosen = entries[5].record;
+    let second = other_cell(&world, &candidate, 2);
+    entries.push(world.opened(&candidate, &second, chosen, 1));
+    entries.push(world.granted(std::slice::from_ref(&second)));
+    let result = world.result(&second, mismatch(), &[]);
+    entries.push(world.verified(&candidate, result, chosen, 1));
+    let falls = (FindingJudgement::Falls, FindingScope::Candidate);
+    entries.push(world.finding(&candidate, (chosen, &record), "text", falls));
+    Story { world, candidate, entries }
+}
+
+/// A grant of another submission's cell.
+fn other_cell(world: &World, candidate: &Candidate, fence: u64) -> Grant {
+    let submission = fleet_config::domain::SubmissionId([8; 32]);
+    let cell = fleet_config::domain::CellId::of(submission, candidate.id().unwrap(), "cpu:x86-64-v3");
+    Grant { submission, cell, ..world.grant(candidate, fence) }
+}
+
+#[test]
+fn a_verification_and_a_finding_pass_without_a_word() {
+    let story = verified_story();
+    let report = report(&story.world, &story.entries);
+    assert_eq!(report.findings, []);
+    assert_eq!((report.cells_closed, report.cells_open), (2, 0));
+    assert_eq!(
+        (report.kinds["holdout-opened"], report.kinds["verification"], report.kinds["finding"]),
+        (1, 1, 1)
+    );
+}
+
+#[test]
+fn an_opening_that_is_not_counted_right_is_found() {
+    let story = verified_story();
+    let second = other_cell(&story.world, &story.candidate, 2);
+    let chosen = story.entries[5].record;
+    let with = |leaf: usize, sealed: Sealed| {
+        let mut entries = story.entries.clone();
+        entries[leaf] = sealed;
+        report(&story.world, &entries)
+    };
+    let again = story.world.opened(&story.candidate, &second, chosen, 2);
+    assert_found(&with(6, again), 6, "opening", "follows opening 0");
+    let unknown = story.world.opened(&story.candidate, &second, RecordId([9; 32]), 1);
+    assert_found(&with(6, unknown), 6, "record", "no result of this name");
+    let mut without = story.entries.clone();
+    without.remove(6);
+    assert_found(&report(&story.world, &without), 7, "holdout", "no opening was counted");
+    let mut elsewhere = second.clone();
+    elsewhere.device.0.push('x');
+    assert_found(
+        &with(6, story.world.opened(&story.candidate, &elsewhere, chosen, 1)),
+        7,
+        "cell",
+        "another attempt",
+    );
+    let result = result_of(&story.entries[8]);
+    let misnamed = story.world.verified(&story.candidate, result.clone(), chosen, 3);
+    assert_found(&with(8, misnamed), 8, "holdout", "differ from the opening");
+    let plain = story.world.sealed_result(&story.candidate, result);
+    assert_found(&with(8, plain), 8, "fence", "is no verification");
+    // A task that seals nothing has nothing to be opened.
+    let mut world = World::new();
+    let candidate = world.candidate("fast");
+    let grant = world.grant(&candidate, 1);
+    let mut entries = world.opening();
+    entries.push(world.opened(&candidate, &grant, chosen, 1));
+    assert_found(&report(&world, &entries), 4, "commitment", "seals this holdout");
+}
+
+#[test]
+fn a_finding_about_nothing_or_about_something_else_is_found() {
+    let mut story = verified_story();
+    let record = result_of(&story.entries[5]);
+    let chosen = story.entries[5].record;
+    let falls = (FindingJudgement::Falls, FindingScope::Record);
+    let nothing = story.world.finding(&story.candidate, (RecordId([9; 32]), &record), "floor", falls);
+    let other = ResultRecord { class: ClassId([3; 32]), ..record };
+    let other = story.world.finding(&story.candidate, (chosen, &other), "floor", falls);
+    story.entries.extend([nothing, other]);
+    let report = report(&story.world, &story.entries);
+    assert_found(&report, 10, "record", "no result of this name");
+    assert_found(&report, 11, "record", "another task, candidate or class");
+}

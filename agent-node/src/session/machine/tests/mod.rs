@@ -1,7 +1,8 @@
 //! The conversation, step by step, and what must hold whatever happens.
 
 use super::*;
-use fleet_config::wire::v1::{Assign, Blob, Progress, RecordVerdict, Recorded};
+use fleet_config::wire::v1::{Blob, Progress, RecordVerdict, Recorded};
+use fleet_config::wire::v2::Assign;
 use proptest::prelude::*;
 
 mod assignment;
@@ -33,6 +34,7 @@ fn assign(cell: u8, fence: u64, device: &str) -> Box<Assign> {
         seeds: vec![],
         compile_ms: 1,
         run_ms: 1,
+        sealed: None,
         queued_ms: 0,
     })
 }

@@ -99,7 +99,10 @@ pub(super) async fn send(client: &mut Client, args: &SubmitArgs) -> Result<Recei
 }
 
 /// Waits for the end of a submission without a word and answers with its cells.
-pub(super) async fn wait(context: &Context, submission: SubmissionId) -> Result<Vec<CellView>, Refusal> {
+pub(in crate::cli::command) async fn wait(
+    context: &Context,
+    submission: SubmissionId,
+) -> Result<Vec<CellView>, Refusal> {
     follow::follow(context, submission, &mut Progress::silent(), RECONNECT).await
 }
 
