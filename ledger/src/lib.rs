@@ -2,9 +2,11 @@
 //!
 //! Truth: entry bundles, tiles, the signed checkpoint and the WAL tail. Beside it: blobs, addressed by hash.
 //! Rebuildable and never trusted: the index. Read in this order: [`entry`] (what one leaf says), [`log`] (the
-//! Merkle log over opaque bytes), [`blob`], [`verify`] (the outside check), [`index`], [`stats`], [`rank`].
+//! Merkle log over opaque bytes), [`blob`], [`verify`] (the outside check), [`index`], [`stats`], [`rank`], [`detect`]
+//! (judging again what is recorded).
 
 pub mod blob;
+pub mod detect;
 pub mod disk;
 pub mod entry;
 pub mod fault;

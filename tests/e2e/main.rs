@@ -8,6 +8,7 @@ mod hostile;
 mod kill;
 mod late;
 mod levels;
+mod rejudge;
 mod reuse;
 mod sample;
 mod secrets;

@@ -64,6 +64,11 @@ pub(super) enum Command {
         after_help = "Examples:\n  muster verify-candidate 3fa9c1d2b7e0\n  muster verify-candidate 9c41d0aa/7b2f --on cpu:x86-64-v3 --json\n\nExit codes: 0 passed, 1 failed or refused, 5 ended without a verdict."
     )]
     VerifyCandidate(VerifyArgs),
+    /// Let a detector look again at recorded results; what it finds becomes entries, and rankings show what fell and why
+    #[command(
+        after_help = "Examples:\n  muster rejudge --detector text --task matmul-f32 --dry-run\n  muster rejudge --detector stages\n\nDetectors: text (forwards to the baseline, calls a library: labelled), floor (faster than the device's memory: falls), stages (run again under today's validation, through the fleet)."
+    )]
+    Rejudge(RejudgeArgs),
     /// The ranking of a task, from the ledger (no coordinator needed)
     #[command(
         after_help = "Example:\n  muster rank matmul-f32 --as-of 28\n  muster rank matmul-f32 --sandbox full"
@@ -269,6 +274,22 @@ pub(super) struct VerifyArgs {
     /// Device class [default: the architecture of the result]
     #[arg(long, value_name = "CLASS")]
     pub on: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct RejudgeArgs {
+    /// Which detector: text, floor or stages, with or without the version that this build has
+    #[arg(long, value_name = "NAME[/VERSION]")]
+    pub detector: String,
+    /// Name, id or prefix of the id of the task; every task when not given
+    #[arg(long)]
+    pub task: Option<String>,
+    /// Say what would be found; record nothing and run nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// With stages: screens to run beside the policy's own validation: names, `cheap`, `all` or `none`
+    #[arg(long, value_name = "LIST", value_parser = screen_list)]
+    pub screens: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -76,6 +76,7 @@ async fn dispatch(context: &Context, command: Command) -> Result<Ending, Refusal
         Command::Status(args) => command::status::run(context, &args).await,
         Command::Cancel { submission } => command::status::cancel(context, &submission).await,
         Command::VerifyCandidate(args) => command::verify::run(context, &args).await,
+        Command::Rejudge(args) => command::rejudge::run(context, &args).await,
         Command::Rank(args) => command::rank::run(context, &args),
         Command::Show(args) => command::show::run(context, &args),
         Command::Node(args) => command::node::run(context, args).await,

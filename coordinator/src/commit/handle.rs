@@ -12,7 +12,7 @@ use fleet_config::refusal::Refusal;
 use fleet_config::wire::v1::{RecordVerdict, Recorded};
 use ledger::blob::BlobStore;
 use ledger::entry::Kind;
-use ledger::entry::predicate::{NodeEnrol, OpenedHoldout, PolicyAdded, TaskAdded};
+use ledger::entry::predicate::{Finding, NodeEnrol, OpenedHoldout, PolicyAdded, TaskAdded};
 use ledger::index::{EntrySummary, Index, ResultSummary, ReuseKey};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -80,6 +80,11 @@ impl CommitHandle {
     /// Appends a policy entry.
     pub async fn add_policy(&self, entry: PolicyAdded) -> Result<LeafIndex, Refusal> {
         self.ask(|reply| CommitRequest::AddPolicy { entry: Box::new(entry), reply }).await?
+    }
+
+    /// Appends a finding entry.
+    pub async fn add_finding(&self, entry: Finding) -> Result<LeafIndex, Refusal> {
+        self.ask(|reply| CommitRequest::AddFinding { entry: Box::new(entry), reply }).await?
     }
 
     /// Appends a node-enrol entry.

@@ -1,9 +1,15 @@
 //! How often each holdout was opened, and for which attempts: from the ledger alone. The writer counts; others read.
 
+use super::writer::{Writer, stopped_refusal};
+use crate::scheduler::effect::Grant as LeasedGrant;
 use crate::scheduler::input::LedgerEvent;
-use fleet_config::domain::{CellId, Commitment, Digest, Fence, LeafIndex};
+use crate::stores::reference;
+use fleet_config::domain::{CellId, Commitment, Digest, Fence, HoldoutCheck, LeafIndex};
+use fleet_config::refusal::Refusal;
+use ledger::entry::Subject;
 use ledger::entry::predicate::{HoldoutOpened, OpenedHoldout};
 use std::collections::BTreeMap;
+use std::sync::{MutexGuard, PoisonError};
 
 /// Counts by section, and the openings whose attempt has not ended.
 #[derive(Debug, Clone, Default)]
@@ -41,6 +47,45 @@ impl Openings {
             LedgerEvent::Ended { cell, .. } => self.open.retain(|(of, _), _| of != cell),
             LedgerEvent::GrantsRecorded { fences: _, index: LeafIndex(_) } => {}
         }
+    }
+}
+
+impl Writer {
+    pub(super) fn openings(&self) -> MutexGuard<'_, Openings> {
+        self.shared.openings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was opened for an attempt.
+    pub(super) fn opened_for(&self, cell: CellId, fence: Fence) -> Option<OpenedHoldout> {
+        self.openings().of(cell, fence)
+    }
+
+    /// Counts the openings that verification leases bring, in entries before those of the grants: however the batch is
+    /// torn, no grant is in the log whose opening is not.
+    pub(super) fn record_openings(&mut self, leased: &[LeasedGrant]) -> Result<(), Refusal> {
+        for grant in leased {
+            let Some(HoldoutCheck { record, commitment }) = grant.holdout else { continue };
+            let opened = HoldoutOpened {
+                commitment,
+                opening: self.openings().count(commitment) + 1,
+                task: grant.task,
+                candidate: grant.candidate,
+                record,
+                submission: grant.submission,
+                cell: grant.cell,
+                fence: grant.fence,
+                node: grant.node,
+                device: grant.device.clone(),
+                opened_on: crate::clock::wall_rfc3339(),
+            };
+            let Some(candidate) = reference(&self.blobs, &Digest(grant.candidate.0)) else {
+                let cause = format!("the document of candidate {} is missing", grant.candidate);
+                return Err(stopped_refusal(&cause));
+            };
+            self.seal_and_stage(opened.clone(), Subject::of_blob("candidate", &candidate))?;
+            self.openings().note(&opened);
+        }
+        Ok(())
     }
 }
 

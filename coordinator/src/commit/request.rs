@@ -6,7 +6,7 @@ use crate::scheduler::input::EndReason;
 use fleet_config::domain::{CellId, Fence, LeafIndex, NodeId};
 use fleet_config::refusal::Refusal;
 use fleet_config::wire::v1::Recorded;
-use ledger::entry::predicate::{NodeEnrol, PolicyAdded, TaskAdded};
+use ledger::entry::predicate::{Finding, NodeEnrol, PolicyAdded, TaskAdded};
 use tokio::sync::oneshot;
 
 /// One request. Those without a reply are answered by the [`crate::scheduler::input::LedgerEvent`] that follows.
@@ -18,6 +18,10 @@ pub enum CommitRequest {
     },
     AddPolicy {
         entry: Box<PolicyAdded>,
+        reply: oneshot::Sender<Result<LeafIndex, Refusal>>,
+    },
+    AddFinding {
+        entry: Box<Finding>,
         reply: oneshot::Sender<Result<LeafIndex, Refusal>>,
     },
     Enrol {

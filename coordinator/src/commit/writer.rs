@@ -2,26 +2,25 @@
 
 use super::handle::{CommitHandle, EXAMINED_AT_ONCE, Shared};
 use super::history::{History, RecordedClass, forget_ended, lease, lost_event};
-use super::openings::Openings;
 use super::request::CommitRequest;
 use crate::scheduler::acceptance::AcceptanceTable;
 use crate::scheduler::effect::{CellSubject, Grant as LeasedGrant, LostReason};
 use crate::scheduler::input::{EndReason, LedgerEvent};
 use crate::stores::reference;
-use fleet_config::domain::{CellId, Digest, Fence, HoldoutCheck, LeafIndex};
+use fleet_config::domain::{CellId, Digest, Fence, LeafIndex};
 use fleet_config::identity::SecretKey;
 use fleet_config::refusal::Refusal;
 use fleet_config::wire::v1::{RecordVerdict, Recorded};
 use ledger::blob::BlobStore;
 use ledger::entry::predicate::{
-    AttemptLost, Consequence, Grant, HoldoutOpened, LossReason, OpenedHoldout, Predicate, ResultRecord,
+    AttemptLost, Consequence, Finding, Grant, LossReason, Predicate, ResultRecord,
 };
 use ledger::entry::{Signers, Subject, check, seal, seal_grants};
 use ledger::index::Index;
 use ledger::log::{LogSigner, LogWriter};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
@@ -114,7 +113,7 @@ pub(super) struct Writer {
     operator: SecretKey,
     pub(super) promises: LogSigner,
     events: mpsc::Sender<LedgerEvent>,
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     staged: Staged,
     /// Set by the first failed append: nothing is recorded after it.
     stopped: Option<Refusal>,
@@ -181,6 +180,10 @@ impl Writer {
                 let index = self.seal_and_stage(*entry, subject);
                 self.staged.answers.push(Answer::Index(reply, index));
             }
+            CommitRequest::AddFinding { entry, reply } => {
+                let index = self.add_finding(*entry);
+                self.staged.answers.push(Answer::Index(reply, index));
+            }
             CommitRequest::Enrol { entry, reply } => {
                 let index = self.enrol(*entry);
                 self.staged.answers.push(Answer::Index(reply, index));
@@ -235,6 +238,14 @@ impl Writer {
         }
     }
 
+    fn add_finding(&mut self, entry: Finding) -> Result<LeafIndex, Refusal> {
+        let candidate = reference(&self.blobs, &Digest(entry.candidate.0)).ok_or_else(|| {
+            let cause = "the document of the candidate is missing from the store";
+            Refusal::new("ledger/blob", entry.candidate.to_string(), cause, "run `muster ledger verify`")
+        })?;
+        self.seal_and_stage(entry, Subject::of_blob("candidate", &candidate))
+    }
+
     fn enrol(&mut self, entry: ledger::entry::predicate::NodeEnrol) -> Result<LeafIndex, Refusal> {
         if let Some(known) = self.signers.node(&entry.node) {
             return Ok(known.leaf);
@@ -243,43 +254,6 @@ impl Writer {
             Refusal::new("join/key", "", error.to_string(), "let the node make a new key")
         })?;
         self.seal_and_stage(entry, Subject::of_key("signing-key", &key))
-    }
-
-    fn openings(&self) -> MutexGuard<'_, Openings> {
-        self.shared.openings.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// What was opened for an attempt.
-    pub(super) fn opened_for(&self, cell: CellId, fence: Fence) -> Option<OpenedHoldout> {
-        self.openings().of(cell, fence)
-    }
-
-    /// Counts the openings that verification leases bring, in entries before those of the grants: however the batch is
-    /// torn, no grant is in the log whose opening is not.
-    fn record_openings(&mut self, leased: &[LeasedGrant]) -> Result<(), Refusal> {
-        for grant in leased {
-            let Some(HoldoutCheck { record, commitment }) = grant.holdout else { continue };
-            let opened = HoldoutOpened {
-                commitment,
-                opening: self.openings().count(commitment) + 1,
-                task: grant.task,
-                candidate: grant.candidate,
-                record,
-                submission: grant.submission,
-                cell: grant.cell,
-                fence: grant.fence,
-                node: grant.node,
-                device: grant.device.clone(),
-                opened_on: crate::clock::wall_rfc3339(),
-            };
-            let Some(candidate) = reference(&self.blobs, &Digest(grant.candidate.0)) else {
-                let cause = format!("the document of candidate {} is missing", grant.candidate);
-                return Err(stopped_refusal(&cause));
-            };
-            self.seal_and_stage(opened.clone(), Subject::of_blob("candidate", &candidate))?;
-            self.openings().note(&opened);
-        }
-        Ok(())
     }
 
     fn record_grants(&mut self, leased: &[LeasedGrant]) {
@@ -452,7 +426,7 @@ fn answer_stopped(answers: Vec<Answer>, refusal: &Refusal) {
     }
 }
 
-fn stopped_refusal(cause: &str) -> Refusal {
+pub(super) fn stopped_refusal(cause: &str) -> Refusal {
     Refusal::new(
         "ledger/stopped",
         "ledger",

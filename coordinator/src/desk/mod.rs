@@ -2,6 +2,7 @@
 
 mod candidate;
 pub mod catalog;
+mod finding;
 mod node;
 mod submit;
 mod task;

@@ -1,9 +1,10 @@
 //! Bodies of requests and answers; the command line uses the same types.
 
 use fleet_config::domain::{
-    Candidate, CellId, Commitment, LeafIndex, RecordId, Reuse, SubmissionId, Task, TaskId,
+    BlobRef, Candidate, CellId, Commitment, LeafIndex, RecordId, Reuse, SubmissionId, Task, TaskId,
 };
 use fleet_config::refusal::Refusal;
+use ledger::entry::predicate::{DetectorName, FindingJudgement, FindingScope};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -114,6 +115,28 @@ pub struct VerifyView {
     pub commitment: Commitment,
     /// Openings of it before this one.
     pub openings: u64,
+}
+
+/// What a detector found about a result; its evidence was put before.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FindingBody {
+    pub record: RecordId,
+    pub detector: DetectorName,
+    pub judgement: FindingJudgement,
+    pub scope: FindingScope,
+    pub code: String,
+    pub cause: String,
+    pub evidence: BlobRef,
+    /// The result of the run that decided, where one was made.
+    pub rerun: Option<RecordId>,
+}
+
+/// A recorded finding.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct FindingView {
+    /// Leaf of its entry.
+    pub index: LeafIndex,
 }
 
 /// Which way a drain goes.

@@ -12,6 +12,7 @@
 //! | GET `/v1/submissions/{id}/events?after=N` | | server-sent events, resumable |
 //! | POST `/v1/submissions/{id}/cancel` | | what was cancelled |
 //! | POST `/v1/verifications` | [`body::VerifyBody`] | [`body::VerifyView`]: the holdout is opened once more |
+//! | POST `/v1/findings` | [`body::FindingBody`] | [`body::FindingView`] |
 //! | GET `/v1/nodes` | | nodes with devices |
 //! | POST `/v1/nodes/{id}/drain` | [`body::DrainBody`] | what still runs |
 //! | POST `/v1/invites` | [`body::InviteBody`] | the invite text, shown once |
@@ -21,6 +22,7 @@
 pub mod body;
 mod error;
 mod events;
+mod findings;
 mod nodes;
 mod serve;
 mod submissions;

@@ -1,6 +1,6 @@
 //! The router and the socket that it listens on.
 
-use super::{error, events, nodes, submissions, tasks, verifications};
+use super::{error, events, findings, nodes, submissions, tasks, verifications};
 use crate::desk::Desk;
 use crate::state::io;
 use axum::Router;
@@ -33,6 +33,7 @@ pub fn router(desk: Arc<Desk>) -> Router {
         .route("/v1/submissions/{id}/events", get(events::stream))
         .route("/v1/submissions/{id}/cancel", post(submissions::cancel))
         .route("/v1/verifications", post(verifications::verify))
+        .route("/v1/findings", post(findings::record))
         .route("/v1/nodes", get(nodes::list))
         .route("/v1/nodes/{id}/drain", post(nodes::drain))
         .route("/v1/invites", post(nodes::invite))

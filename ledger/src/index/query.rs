@@ -4,6 +4,7 @@ use super::codec::{CodecError, decode};
 use super::row::{EntrySummary, Family, key, prefix};
 use super::{Index, IndexError};
 use crate::entry::Kind;
+use crate::rank::finding::{Judged, Noted, fall};
 use data_encoding::HEXLOWER_PERMISSIVE;
 use fleet_config::domain::{
     CandidateId, CellId, ClassId, Digest, LeafIndex, NodeId, PolicyId, RecordId, SubmissionId, TaskId,
@@ -91,12 +92,19 @@ impl Index {
     }
 
     /// Results that may answer the same question again, oldest first: `ok` or deterministic failures by a clean
-    /// harness.
+    /// harness, less those that a finding brought down.
     pub fn reusable(&self, question: &ReuseKey) -> Result<Answer<Vec<EntrySummary>>, IndexError> {
         let ReuseKey { candidate, task, policy, class } = question;
         let start = prefix(Family::Reuse, &[&candidate.0, &task.0, &policy.0, &class.0]);
         let mut found = self.listed(&start, self.size())?;
         found.retain(|entry| entry.result.as_ref().is_some_and(|result| result.is_reusable()));
+        let judged = self.listed(&prefix(Family::Judged, &[&candidate.0, &task.0]), self.size())?;
+        let findings: Vec<Noted> = judged.into_iter().filter_map(|entry| entry.finding).collect();
+        found.retain(|entry| {
+            let (leaf, record) = (entry.leaf, entry.record);
+            let result = Judged { leaf, record, task: *task, candidate: *candidate, class: *class };
+            fall(&findings, &result).is_none()
+        });
         Ok(self.answer(found))
     }
 

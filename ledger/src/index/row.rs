@@ -4,6 +4,7 @@ use super::codec::{CodecError, encode};
 use super::store::Batch;
 use crate::entry::predicate::ResultRecord;
 use crate::entry::{Body, Entry, Kind};
+use crate::rank::finding::Noted;
 use fleet_config::domain::{
     Architecture, CandidateId, CellId, ClassId, DeviceId, DeviceKind, Fence, LeafIndex, NodeId, PolicyId,
     RecordId, Sha256, Status, SubmissionId, TaskId,
@@ -12,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Raised when rows change their meaning: an index of another format is built again.
-pub(super) const FORMAT: u64 = 1;
+pub(super) const FORMAT: u64 = 2;
 
 /// Kind under which entries are counted that this version cannot read.
 const UNKNOWN: &str = "unknown";
@@ -43,6 +44,8 @@ pub(super) enum Family {
     Holdout = b'h',
     /// record that a finding judges
     Finding = b'f',
+    /// candidate, task that a finding is about
+    Judged = b'j',
 }
 
 /// The cursor, one row of its own.
@@ -95,6 +98,7 @@ pub struct EntrySummary {
     /// The word of its kind, or its predicateType where this version does not know it.
     pub kind: String,
     pub result: Option<ResultSummary>,
+    pub finding: Option<Noted>,
 }
 
 /// What the index keeps of a result.
@@ -173,7 +177,11 @@ pub(super) fn rows_of(leaf: LeafIndex, entry: Option<&Entry>, meta: &mut Meta) -
     // An unreadable entry has no payload to be named by; zeros stand for it and have no record row.
     let record = entry.map_or(RecordId([0; 32]), |entry| entry.record);
     let result = entry.and_then(|entry| entry.body.result());
-    let summary = EntrySummary { leaf, record, kind, result: result.map(ResultSummary::of) };
+    let finding = match entry.map(|entry| &entry.body) {
+        Some(Body::Finding(finding)) => Some(Noted::of(leaf, record, finding)),
+        Some(_) | None => None,
+    };
+    let summary = EntrySummary { leaf, record, kind, result: result.map(ResultSummary::of), finding };
     let mut rows = vec![(key(Family::Entry, &[], leaf), encode(&summary)?)];
     let mut add = |family, parts: &[&[u8]]| rows.push((key(family, parts, leaf), Vec::new()));
     add(Family::Kind, &[counted.as_bytes(), &[0]]);
@@ -207,7 +215,10 @@ pub(super) fn rows_of(leaf: LeafIndex, entry: Option<&Entry>, meta: &mut Meta) -
             add(Family::Node, &[&r.node.0]);
             add(Family::Holdout, &[&verification.holdout.commitment.0.0]);
         }
-        Body::Finding(finding) => add(Family::Finding, &[&finding.record.0]),
+        Body::Finding(finding) => {
+            add(Family::Finding, &[&finding.record.0]);
+            add(Family::Judged, &[&finding.candidate.0, &finding.task.0]);
+        }
         Body::Genesis(_) | Body::AttemptGranted(_) | Body::Unknown { .. } => {}
     }
     Ok(rows)

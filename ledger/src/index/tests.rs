@@ -222,19 +222,19 @@ fn a_prefix_that_names_no_record_is_refused_with_what_to_give() {
 #[test]
 fn openings_verifications_and_findings_are_indexed_and_answer_no_search() {
     let mut room = room();
-    let candidate = room.world.candidate("fast");
+    let fast = room.world.candidate("fast");
     let (chosen, result) = {
         let entry = Entry::read(&room.entries[5].bytes).unwrap();
         (entry.record, entry.body.result().unwrap().clone())
     };
     let before = room.open().0.results_of_task(room.task(), None).unwrap().found.len();
-    let grant = room.world.grant(&candidate, 20);
+    let grant = room.world.grant(&fast, 20);
     let verified = room.world.result(&grant, Outcome::ok(), &[]);
     let falls = (FindingJudgement::Falls, FindingScope::Record);
     let more = [
-        room.world.opened(&candidate, &grant, chosen, 1),
-        room.world.verified(&candidate, verified, chosen, 1),
-        room.world.finding(&candidate, (chosen, &result), "floor", falls),
+        room.world.opened(&fast, &grant, chosen, 1),
+        room.world.verified(&fast, verified, chosen, 1),
+        room.world.finding(&fast, (chosen, &result), "floor", falls),
     ];
     let bytes: Vec<Vec<u8>> = more.iter().map(|entry| entry.bytes.clone()).collect();
     room.writer.append_batch(&bytes).unwrap();
@@ -249,11 +249,22 @@ fn openings_verifications_and_findings_are_indexed_and_answer_no_search() {
     let ResultSummary { candidate, task, policy, class, .. } =
         disk.entry(LeafIndex(12)).unwrap().found.unwrap().result.unwrap();
     let reusable = disk.reusable(&ReuseKey { candidate, task, policy, class }).unwrap();
-    assert_eq!(leaves(reusable), [5], "what a verification measured answers no search");
+    assert_eq!(
+        leaves(reusable),
+        [0u64; 0],
+        "neither what a verification measured nor what fell answers a search"
+    );
     let answers = room.answers(&disk);
     drop(disk);
     std::fs::remove_dir_all(room.path()).unwrap();
     let (rebuilt, opened) = room.open();
     assert!(matches!(opened, Opened::Rebuilt { .. }));
     assert_eq!(room.answers(&rebuilt), answers);
+    drop(rebuilt);
+    let stands = (FindingJudgement::Stands, FindingScope::Record);
+    let lifted = room.world.finding(&fast, (chosen, &result), "floor", stands);
+    room.writer.append_batch(&[lifted.bytes]).unwrap();
+    room.writer.integrate().unwrap();
+    let reusable = room.open().0.reusable(&ReuseKey { candidate, task, policy, class }).unwrap();
+    assert_eq!(leaves(reusable), [5], "what was lifted answers again");
 }

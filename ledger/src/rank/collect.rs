@@ -1,5 +1,6 @@
 //! Gathers what a ranking needs from entries and blobs; reading both is the caller's.
 
+use super::finding::Noted;
 use super::model::RankInput;
 use crate::entry::predicate::{Environment, Evidence, ResultRecord};
 use crate::entry::{Body, Entry, decode_samples};
@@ -11,7 +12,7 @@ use fleet_config::domain::{
 use std::collections::BTreeMap;
 
 /// Labels of one result that are shown: a node has three.
-const LABELS_MAX: usize = 4;
+const REMARKS_MAX: usize = 4;
 
 /// Why there is nothing to rank from.
 #[derive(Debug, thiserror::Error)]
@@ -35,9 +36,15 @@ pub fn collect(
     let mut names: BTreeMap<Digest, String> = BTreeMap::new();
     let mut policies: BTreeMap<PolicyId, Option<MeasurementPolicy>> = BTreeMap::new();
     let mut inputs = Vec::new();
+    let mut findings: Vec<Noted> = Vec::new();
     for (leaf, bytes) in entries {
-        let Ok(Entry { record: record_id, body: Body::Result(record), .. }) = Entry::read(&bytes) else {
-            continue;
+        let (record_id, record) = match Entry::read(&bytes) {
+            Ok(Entry { record, body: Body::Result(result), .. }) => (record, result),
+            Ok(Entry { record, body: Body::Finding(finding), .. }) if finding.task == id => {
+                findings.push(Noted::of(leaf, record, &finding));
+                continue;
+            }
+            Ok(_) | Err(_) => continue,
         };
         if record.task != id {
             continue;
@@ -59,7 +66,7 @@ pub fn collect(
             .or_insert_with(|| blob(&Digest(record.policy.0)).and_then(|bytes| from_bytes(&bytes).ok()));
         let (policy_name, left_out) =
             policy.as_ref().map(|policy| (policy.name.clone(), policy.left_out.clone())).unwrap_or_default();
-        let labels = if is_ok { labels(&record, blob) } else { Vec::new() };
+        let remarks = if is_ok { remarks(&record, blob) } else { Vec::new() };
         inputs.push(RankInput {
             leaf,
             record_id,
@@ -68,19 +75,24 @@ pub fn collect(
             device_model,
             policy_name,
             left_out,
-            labels,
+            remarks,
             samples,
+            findings: Vec::new(),
         });
+    }
+    for input in &mut inputs {
+        let judged = input.judged();
+        input.findings = findings.iter().filter(|noted| noted.covers(&judged)).cloned().collect();
     }
     Ok((task, inputs))
 }
 
 /// What the node labelled the candidate with; a result whose evidence is missing has none.
-fn labels(record: &ResultRecord, blob: &mut dyn FnMut(&Digest) -> Option<Vec<u8>>) -> Vec<String> {
+fn remarks(record: &ResultRecord, blob: &mut dyn FnMut(&Digest) -> Option<Vec<u8>>) -> Vec<String> {
     let evidence = record.evidence.and_then(|evidence| blob(&evidence.blake3));
     let Some(Ok(evidence)) = evidence.map(|bytes| from_bytes::<Evidence>(&bytes)) else { return Vec::new() };
     let labelled = evidence.checks.into_iter().filter(|check| check.finding == CheckFinding::Labelled);
-    labelled.map(|check| check.detail).take(LABELS_MAX).collect()
+    labelled.map(|check| check.detail).take(REMARKS_MAX).collect()
 }
 
 fn candidate_name(bytes: &[u8]) -> Option<String> {

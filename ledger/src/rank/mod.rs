@@ -8,11 +8,14 @@
 //! so the first and the last of a group always overlap.
 //!
 //! For each candidate the latest `ok` counts, by leaf index; every attempt is counted beside it, so that a lucky
-//! run among failures shows. What the fleet did wrong is listed apart and charged to nobody.
+//! run among failures shows. A result that a finding brought down is no `ok` any more: it is listed as fallen, with what
+//! it scored, by which version of which detector and in which entry, so that a ranking never changes silently; the one
+//! before is that as of the finding's leaf. What the fleet did wrong is listed apart and charged to nobody.
 //!
 //! The same entries at the same size give the same bytes: see [`crate::stats`].
 
 mod collect;
+pub mod finding;
 mod model;
 pub mod render;
 mod table;
@@ -22,6 +25,7 @@ mod tests;
 
 pub use collect::{CollectError, collect};
 pub use model::{
-    CPU_NOTICE, FleetFault, Place, RankInput, RankRow, Ranking, RejectedCandidate, RejectedGroup, Table,
+    CPU_NOTICE, FallenCandidate, FleetFault, Label, Place, RankInput, RankRow, Ranking, RejectedCandidate,
+    RejectedGroup, Table,
 };
 pub use table::rank;

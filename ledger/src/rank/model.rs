@@ -1,6 +1,7 @@
 //! The ranking as data: integers only, so that it has one canonical form.
 
-use crate::entry::predicate::ResultRecord;
+use super::finding::{Judged, Noted};
+use crate::entry::predicate::{DetectorName, ResultRecord};
 use fleet_config::domain::{
     Architecture, Blame, CandidateId, ClassId, DeviceKind, LeafIndex, OptionalStage, PartsPerBillion,
     PolicyId, RecordId, SampleSeries, SandboxLevel, Stage, Status, TaskId,
@@ -25,9 +26,20 @@ pub struct RankInput {
     /// Stages of validation that the policy leaves out.
     pub left_out: Vec<OptionalStage>,
     /// What the node labelled an `ok` with, such as being the baseline once more.
-    pub labels: Vec<String>,
+    pub remarks: Vec<String>,
     /// Raw samples by case; empty unless the outcome is `ok`.
     pub samples: Vec<SampleSeries>,
+    /// Findings that concern it, in order of leaves.
+    pub findings: Vec<Noted>,
+}
+
+impl RankInput {
+    /// The result as findings see it.
+    pub fn judged(&self) -> Judged {
+        let ResultRecord { task, candidate, class, .. } = &self.record;
+        let (task, candidate, class) = (*task, *candidate, *class);
+        Judged { leaf: self.leaf, record: self.record_id, task, candidate, class }
+    }
 }
 
 /// Every table of one task.
@@ -58,6 +70,8 @@ pub struct Table {
     pub rows: Vec<RankRow>,
     /// Candidates without an `ok`, by the status of their latest attempt that was not the fleet's fault.
     pub rejected: Vec<RejectedGroup>,
+    /// Candidates with an `ok` that a finding brought down, in the order in which they fell.
+    pub fallen: Vec<FallenCandidate>,
     pub fleet_faults: Vec<FleetFault>,
     /// Results that this table is made from.
     pub attempts: u64,
@@ -91,13 +105,43 @@ pub struct RankRow {
     /// Whether the interval holds one: no difference from the baseline was shown.
     pub is_like_baseline: bool,
     /// What readers should know of it beside its time, in the node's words.
-    pub labels: Vec<String>,
+    pub remarks: Vec<String>,
     pub record: Option<RecordId>,
     pub leaf: Option<LeafIndex>,
     /// Attempts of this candidate in this class that were not the fleet's fault, this one included.
     pub attempts: u64,
     /// Those of them that were not `ok`.
     pub failed: u64,
+    /// What detectors found that does not bring it down.
+    pub labels: Vec<Label>,
+}
+
+/// A label of a row, and the entry that gave it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Label {
+    pub detector: DetectorName,
+    pub code: String,
+    pub cause: String,
+    pub finding: RecordId,
+    pub leaf: LeafIndex,
+}
+
+/// A candidate whose newest `ok` fell.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FallenCandidate {
+    pub candidate: CandidateId,
+    pub name: String,
+    /// The result that fell.
+    pub record: RecordId,
+    pub leaf: LeafIndex,
+    /// What it scored; none where its samples are gone.
+    pub score: Option<PartsPerBillion>,
+    pub detector: DetectorName,
+    pub code: String,
+    pub cause: String,
+    /// The entry that brought it down: the ranking as of this leaf is the last one with it.
+    pub finding: RecordId,
+    pub finding_leaf: LeafIndex,
 }
 
 /// Candidates that ended with one status.

@@ -1,6 +1,6 @@
 //! The ranking as plain text.
 
-use super::model::{Place, RankRow, Ranking, RejectedGroup, Table};
+use super::model::{FallenCandidate, Place, RankRow, Ranking, RejectedGroup, Table};
 use fleet_config::domain::{PartsPerBillion, SandboxLevel};
 use std::fmt::Write as _;
 
@@ -37,6 +37,7 @@ fn push_table(text: &mut String, table: &Table) {
     } else {
         push_rows(text, &table.rows);
     }
+    push_fallen(text, &table.fallen);
     for group in &table.rejected {
         push_rejected(text, group);
     }
@@ -92,11 +93,31 @@ fn note(row: &RankRow) -> String {
     if row.place != Place::Baseline && row.is_like_baseline {
         notes.push("no difference from the baseline".to_owned());
     }
-    notes.extend(row.labels.iter().map(|label| one_line(label)));
+    notes.extend(row.remarks.iter().map(|remark| one_line(remark)));
     if row.failed > 0 {
         notes.push(format!("{} of {} attempts failed", row.failed, row.attempts));
     }
+    notes.extend(row.labels.iter().map(|label| format!("{} says {}", label.detector, shown(&label.code))));
     notes.join("; ")
+}
+
+/// What fell, why, and where the ranking before can be seen.
+fn push_fallen(text: &mut String, fallen: &[FallenCandidate]) {
+    if fallen.is_empty() {
+        return;
+    }
+    line(text, format_args!("  fallen after it was ranked: {}", fallen.len()));
+    for one in fallen {
+        let score = one.score.map(ratio).unwrap_or_default();
+        let (name, record, code) = (shown(&one.name), one.record.short(), shown(&one.code));
+        line(text, format_args!("        {name}  {record}  {score}  [{code}] {}", one_line(&one.cause)));
+        let (detector, leaf) = (&one.detector, one.finding_leaf);
+        let finding = one.finding.short();
+        line(
+            text,
+            format_args!("          by {detector} in entry {leaf} ({finding}); before it: --as-of {leaf}"),
+        );
+    }
 }
 
 fn push_rejected(text: &mut String, group: &RejectedGroup) {

@@ -1,7 +1,9 @@
 //! From results to tables.
 
+use super::finding::{fall, standing};
 use super::model::{
-    CPU_NOTICE, FleetFault, Place, RankInput, RankRow, Ranking, RejectedCandidate, RejectedGroup, Table,
+    CPU_NOTICE, FallenCandidate, FleetFault, Label, Place, RankInput, RankRow, Ranking, RejectedCandidate,
+    RejectedGroup, Table,
 };
 use crate::stats;
 use fleet_config::domain::{
@@ -19,6 +21,9 @@ pub fn rank(task: &Task, id: TaskId, results: Vec<RankInput>, as_of: u64, least:
         |input: &RankInput| input.leaf.0 < as_of && input.record.task == id && sandbox_of(input) >= least;
     let mut results: Vec<RankInput> = results.into_iter().filter(asked_for).collect();
     results.sort_by_key(|input| input.leaf);
+    for input in &mut results {
+        input.findings.retain(|noted| noted.leaf.0 < as_of);
+    }
     let built: BTreeMap<Likeness, ClassId> =
         results.iter().filter(|i| i.record.build.is_some()).map(|i| (likeness(i), i.record.class)).collect();
     let mut classes: BTreeMap<(DeviceKind, ClassId), Vec<RankInput>> = BTreeMap::new();
@@ -86,10 +91,17 @@ fn table(class: ClassId, inputs: &[RankInput], cases: &[&str]) -> Option<Table> 
     }
     let mut rows = Vec::new();
     let mut rejected: BTreeMap<Status, Vec<RejectedCandidate>> = BTreeMap::new();
+    let mut fallen = Vec::new();
     for attempts in candidates.values() {
-        let ok = |input: &&&RankInput| input.record.outcome.status == Status::Ok;
+        let ok = |input: &&&RankInput| {
+            input.record.outcome.status == Status::Ok && fall(&input.findings, &input.judged()).is_none()
+        };
         let row = attempts.iter().rev().find(ok).and_then(|best| row(best, attempts, cases));
+        let lost = attempts.iter().rev().find_map(|input| fallen_of(input, attempts, cases));
+        let is_judged = lost.is_some();
+        fallen.extend(lost);
         match (row, attempts.last()) {
+            (None, Some(_)) if is_judged => {}
             (Some(row), _) => rows.push(row),
             (None, Some(last)) => {
                 let group = rejected.entry(last.record.outcome.status).or_default();
@@ -98,6 +110,7 @@ fn table(class: ClassId, inputs: &[RankInput], cases: &[&str]) -> Option<Table> 
             (None, None) => {}
         }
     }
+    fallen.sort_by_key(|one| (one.finding_leaf, one.leaf));
     let is_cpu = first.record.device_kind == DeviceKind::Cpu;
     let group = |(status, mut candidates): (Status, Vec<RejectedCandidate>)| {
         candidates.sort_by_key(|candidate| candidate.leaf);
@@ -113,10 +126,31 @@ fn table(class: ClassId, inputs: &[RankInput], cases: &[&str]) -> Option<Table> 
         device_model: first.device_model.clone(),
         rows: placed(rows),
         rejected: rejected.into_iter().map(group).collect(),
+        fallen,
         fleet_faults,
         attempts: inputs.len() as u64,
         weakest_sandbox: inputs.iter().map(sandbox_of).min().unwrap_or(SandboxLevel::None),
         notice: if is_cpu { CPU_NOTICE.to_owned() } else { String::new() },
+    })
+}
+
+/// The line of an `ok` that a finding brought down.
+fn fallen_of(input: &RankInput, attempts: &[&RankInput], cases: &[&str]) -> Option<FallenCandidate> {
+    if input.record.outcome.status != Status::Ok {
+        return None;
+    }
+    let finding = fall(&input.findings, &input.judged())?;
+    Some(FallenCandidate {
+        candidate: input.record.candidate,
+        name: input.candidate_name.clone(),
+        record: input.record_id,
+        leaf: input.leaf,
+        score: row(input, attempts, cases).map(|row| row.score),
+        detector: finding.detector.clone(),
+        code: finding.code.clone(),
+        cause: finding.cause.clone(),
+        finding: finding.finding,
+        finding_leaf: finding.leaf,
     })
 }
 
@@ -145,12 +179,26 @@ fn row(best: &RankInput, attempts: &[&RankInput], cases: &[&str]) -> Option<Rank
         low,
         high,
         is_like_baseline: low <= ONE && ONE <= high,
-        labels: best.labels.clone(),
+        remarks: best.remarks.clone(),
         record: Some(best.record_id),
         leaf: Some(best.leaf),
         attempts: attempts.len() as u64,
         failed,
+        labels: labels(best),
     })
+}
+
+/// What detectors found about a result that still stands.
+fn labels(input: &RankInput) -> Vec<Label> {
+    let held = standing(&input.findings, &input.judged());
+    let label = |noted: &super::finding::Noted| Label {
+        detector: noted.detector.clone(),
+        code: noted.code.clone(),
+        cause: noted.cause.clone(),
+        finding: noted.finding,
+        leaf: noted.leaf,
+    };
+    held.into_iter().map(label).collect()
 }
 
 /// Seed of the resampling: the first eight bytes of the record's name, so that it is fixed and nobody's choice.
@@ -208,11 +256,12 @@ fn baseline() -> RankRow {
         low: ONE,
         high: ONE,
         is_like_baseline: true,
-        labels: Vec::new(),
+        remarks: Vec::new(),
         record: None,
         leaf: None,
         attempts: 0,
         failed: 0,
+        labels: Vec::new(),
     }
 }
 

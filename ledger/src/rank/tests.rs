@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::entry::fixture::{World, mismatch, series, task};
+use crate::entry::predicate::{FindingJudgement, FindingScope};
 use crate::entry::{Entry, Sealed};
 use fleet_config::domain::canonical::to_bytes;
 use fleet_config::domain::*;
@@ -251,8 +252,84 @@ fn results_validated_by_fewer_stages_say_so_and_labels_stand_beside_their_row() 
     assert!(!asked(inputs.clone()).contains("fewer stages"));
     inputs[0].left_out = vec![OptionalStage::Shapes, OptionalStage::Determinism];
     inputs[0].policy_name = "cpu-paired/1+stages=smoke,stress".to_owned();
-    inputs[0].labels = vec!["same as the baseline\u{1b}[2J".to_owned()];
+    inputs[0].remarks = vec!["same as the baseline\u{1b}[2J".to_owned()];
     let text = asked(inputs);
     assert!(text.contains("without shapes, determinism (policy cpu-paired/1+stages=smoke,stress)"), "{text}");
     assert!(text.contains("same as the baseline [2J"), "{text}");
+}
+
+/// A ledger in which `fast` beats `slow`, with its entries in order: 0 fast, 1 slow.
+fn two() -> (World, Vec<Sealed>) {
+    let mut world = World::new();
+    let entries = vec![
+        ok(&mut world, "fast", 1, [(40000, 10000), (40000, 10000)]),
+        ok(&mut world, "slow", 2, [(20000, 10000), (20000, 10000)]),
+    ];
+    (world, entries)
+}
+
+fn judge(
+    world: &mut World,
+    entries: &mut Vec<Sealed>,
+    about: usize,
+    detector: &str,
+    said: (FindingJudgement, FindingScope),
+) {
+    let entry = Entry::read(&entries[about].bytes).unwrap();
+    let result = entry.body.result().unwrap().clone();
+    let name = if about == 0 { "fast" } else { "slow" };
+    let candidate = world.candidate(name);
+    let finding = world.finding(&candidate, (entry.record, &result), detector, said);
+    entries.push(finding);
+}
+
+#[test]
+fn what_a_finding_brings_down_is_listed_as_fallen_and_the_others_move_up() {
+    let (mut world, mut entries) = two();
+    let before = ranking(&world, &entries, 2);
+    let falls = (FindingJudgement::Falls, FindingScope::Record);
+    judge(&mut world, &mut entries, 0, "floor", falls);
+    let after = ranking(&world, &entries, 3);
+    assert_eq!(names(&after.tables[0]), [("slow", Place::Rank(1)), ("baseline", Place::Baseline)]);
+    let [fallen] = after.tables[0].fallen.as_slice() else { panic!("one fell: {after:#?}") };
+    assert_eq!(
+        (fallen.name.as_str(), fallen.finding_leaf, fallen.leaf),
+        ("fast", LeafIndex(2), LeafIndex(0))
+    );
+    assert_eq!(fallen.score, Some(before.tables[0].rows[0].score), "what it scored stays to be seen");
+    assert!(after.tables[0].rejected.is_empty(), "it failed nothing");
+    let text = render::render(&after);
+    assert!(text.contains("fallen after it was ranked: 1") && text.contains("--as-of 2"), "{text}");
+    assert_eq!(ranking(&world, &entries, 2), before, "the ranking of then is what it was");
+    assert!(to_bytes(&after).is_ok());
+}
+
+#[test]
+fn a_candidate_rises_again_by_a_new_result_or_when_the_finding_is_lifted() {
+    let (mut world, mut entries) = two();
+    judge(&mut world, &mut entries, 0, "stages", (FindingJudgement::Falls, FindingScope::Class));
+    entries.push(ok(&mut world, "fast", 7, [(30000, 10000), (30000, 10000)]));
+    let again = ranking(&world, &entries, 4);
+    assert_eq!(names(&again.tables[0])[0], ("fast", Place::Rank(1)));
+    assert_eq!(again.tables[0].rows[0].leaf, Some(LeafIndex(3)), "by the result that came after the finding");
+    assert_eq!(again.tables[0].fallen.len(), 1, "and what fell is still told");
+    judge(&mut world, &mut entries, 0, "stages", (FindingJudgement::Stands, FindingScope::Class));
+    assert!(ranking(&world, &entries, 5).tables[0].fallen.is_empty());
+    judge(&mut world, &mut entries, 0, "text", (FindingJudgement::Falls, FindingScope::Candidate));
+    let gone = ranking(&world, &entries, 6);
+    assert_eq!(names(&gone.tables[0])[0], ("slow", Place::Rank(1)), "every result of this source fell");
+    entries.push(ok(&mut world, "fast", 8, [(30000, 10000), (30000, 10000)]));
+    assert_eq!(names(&ranking(&world, &entries, 7).tables[0])[0].0, "slow", "later ones too");
+}
+
+#[test]
+fn a_label_is_shown_beside_the_row_and_changes_no_rank() {
+    let (mut world, mut entries) = two();
+    let before = ranking(&world, &entries, 2);
+    judge(&mut world, &mut entries, 1, "text", (FindingJudgement::Labelled, FindingScope::Candidate));
+    let after = ranking(&world, &entries, 3);
+    assert_eq!(names(&after.tables[0]), names(&before.tables[0]));
+    let row = after.tables[0].rows.iter().find(|row| row.name == "slow").unwrap();
+    assert_eq!((row.labels[0].code.as_str(), row.labels[0].leaf), ("text/baseline", LeafIndex(2)));
+    assert!(render::render(&after).contains("text/1 says text/baseline"));
 }

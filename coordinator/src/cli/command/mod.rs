@@ -7,6 +7,7 @@ pub(super) mod down;
 pub(super) mod ledger;
 pub(super) mod node;
 pub(super) mod rank;
+pub(super) mod rejudge;
 pub(super) mod show;
 pub(super) mod status;
 mod strength;
