@@ -295,7 +295,8 @@ fn register(facts: &[(u64, Fact)], signers: &Signers) -> Register {
     let enrolled = signers.nodes().map(|(node, known)| {
         let class = register.class_of(&known.invite).cloned();
         let (node, tls_key) = (*node, known.tls_key);
-        (node, EnrolledNode { node, tls_key, standing: Standing::Trusted, class })
+        let standing = if known.revoked.is_some() { Standing::Revoked } else { Standing::Trusted };
+        (node, EnrolledNode { node, tls_key, standing, class })
     });
     register.nodes = enrolled.collect();
     register

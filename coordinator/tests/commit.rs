@@ -13,9 +13,10 @@ use fleet_config::identity::SecretKey;
 use fleet_config::wire::v1::RecordVerdict;
 use ledger::blob::BlobStore;
 use ledger::entry::predicate::{
-    Environment, Evidence, Genesis, Harness, NodeEnrol, ResultRecord, VolatileFacts,
+    Environment, Evidence, Genesis, Harness, HoldoutVerdict, NodeEnrol, NodeRevoke, OpenedHoldout,
+    ResultRecord, Verification, VolatileFacts,
 };
-use ledger::entry::{FORMAT, Subject, case_timing, check, encode_samples, seal};
+use ledger::entry::{Body, FORMAT, Subject, case_timing, check, encode_samples, seal};
 use ledger::index::Index;
 use ledger::log::{LogReader, LogSigner, LogWriter, VerifierKey};
 use std::sync::Arc;
@@ -445,5 +446,93 @@ async fn a_damaged_store_is_not_held_against_the_node() {
     assert_eq!(code(&verdict), "ledger/blob");
     world.blobs.put(b"a kernel").unwrap();
     assert_eq!(code(&world.report(2, 10, 5, &envelope).await), "accepted", "once the store is repaired");
+    world.end().await;
+}
+
+/// Kinds of the entries, in order.
+async fn kinds(world: &World) -> Vec<String> {
+    world.commit.checkpoint().await.unwrap();
+    let reader = LogReader::open(world.folder.path(), &world.verifier).unwrap();
+    let entries = reader.entries(0..reader.size()).map(|entry| entry.unwrap().1);
+    let kind =
+        |bytes: Vec<u8>| ledger::entry::Entry::read(&bytes).unwrap().body.kind().unwrap().word().to_owned();
+    entries.map(kind).collect()
+}
+
+#[tokio::test]
+async fn an_opening_is_counted_before_its_grant_and_only_its_verification_ends_the_attempt() {
+    let mut world = World::new(1).await;
+    let commitment = Commitment(Digest([0x5e; 32]));
+    let check = HoldoutCheck { record: RecordId([1; 32]), commitment };
+    let opening = |grant: LeasedGrant| LeasedGrant { holdout: Some(check), ..grant };
+    let (first, second, search) =
+        (opening(world.grant(10, 5, 2)), opening(world.grant(11, 6, 2)), world.grant(12, 7, 2));
+    for grant in [&first, &second, &search] {
+        world.granted(grant).await;
+    }
+    let told = kinds(&world).await;
+    assert_eq!(
+        told[told.len() - 5..],
+        ["holdout-opened", "attempt-granted", "holdout-opened", "attempt-granted", "attempt-granted"]
+    );
+    assert_eq!(world.commit.openings(commitment), 2);
+    let opened = world.commit.opened_for(second.cell, second.fence).unwrap();
+    assert_eq!((opened.opening, opened.record), (2, check.record));
+    assert_eq!(world.commit.opened_for(search.cell, search.fence), None);
+
+    let verification = |grant: &LeasedGrant, opening: u64| {
+        let holdout = OpenedHoldout { commitment, opening, record: check.record };
+        let verdict = HoldoutVerdict::NotReached;
+        let manifest = world.candidate.source.document().unwrap().blob;
+        let body = Verification { holdout, verdict, result: world.record(grant, 2) };
+        seal(body, Subject::of_blob("source", &manifest), &key(2)).unwrap().bytes
+    };
+    assert_eq!(
+        code(&world.report(2, 11, 6, &world.result(&second, 2)).await),
+        "report/holdout",
+        "a plain result"
+    );
+    assert_eq!(
+        code(&world.report(2, 11, 6, &verification(&second, 1)).await),
+        "report/holdout",
+        "another opening"
+    );
+    assert_eq!(
+        code(&world.report(2, 12, 7, &verification(&search, 3)).await),
+        "report/holdout",
+        "nothing was opened"
+    );
+    let sound = verification(&second, 2);
+    let accepted = world.report(2, 11, 6, &sound).await;
+    assert_eq!(code(&accepted), "accepted");
+    assert_eq!(world.report(2, 11, 6, &sound).await, accepted, "sent again, answered the same");
+    assert_eq!(world.commit.opened_for(second.cell, second.fence), None, "its attempt is over");
+    assert_eq!(world.commit.openings(commitment), 2, "and it stays counted");
+    assert_eq!(code(&world.report(2, 12, 7, &world.result(&search, 2)).await), "accepted");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_revoked_node_gets_nothing_in_and_another_one_does() {
+    let mut world = World::new(1).await;
+    let (own, other) = (world.grant(10, 5, 2), world.grant(11, 6, 3));
+    world.granted(&own).await;
+    world.granted(&other).await;
+    let revoke = NodeRevoke {
+        node: key(2).public().node_id(),
+        suspect_from: LeafIndex(u64::MAX),
+        reason: "test".to_owned(),
+        revoked_on: WHEN.to_owned(),
+    };
+    let index = world.commit.revoke(revoke.clone()).await.unwrap();
+    let reader = LogReader::open(world.folder.path(), &world.verifier).unwrap();
+    let entry = ledger::entry::Entry::read(&reader.entry(index).unwrap()).unwrap();
+    let Body::NodeRevoke(recorded) = entry.body else { panic!("{entry:?}") };
+    assert_eq!(recorded.suspect_from, index, "nothing is suspected");
+    assert_eq!(code(&world.report(2, 10, 5, &world.result(&own, 2)).await), "entry/field");
+    assert_eq!(code(&world.report(3, 11, 6, &world.result(&other, 3)).await), "accepted");
+    assert_eq!(world.commit.revoke(revoke).await.unwrap_err().code, "entry/field");
+    let stranger = NodeRevoke { node: NodeId([9; 32]), ..recorded };
+    assert_eq!(world.commit.revoke(stranger).await.unwrap_err().code, "node/unknown-node");
     world.end().await;
 }

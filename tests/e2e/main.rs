@@ -10,6 +10,7 @@ mod late;
 mod levels;
 mod rejudge;
 mod reuse;
+mod revoke;
 mod sample;
 mod secrets;
 mod tamper;

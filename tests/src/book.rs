@@ -55,6 +55,7 @@ impl Book {
                 | Body::Task(_)
                 | Body::Policy(_)
                 | Body::NodeEnrol(_)
+                | Body::NodeRevoke(_)
                 | Body::Unknown { .. } => {}
             }
         }

@@ -321,6 +321,26 @@ pub(super) enum NodeCommand {
         #[arg(long)]
         class: Option<String>,
     },
+    /// Trust a node no more: its session ends, what it signs is refused, and what it signed from an entry on falls
+    #[command(
+        after_help = "Examples:\n  muster node revoke gpu-box --suspect-from 1200 --reason 'its clock was changed'\n  muster node revoke gpu-box --suspect-from 0 --reason 'its key was copied'"
+    )]
+    Revoke {
+        /// Name, id or prefix of the id
+        node: String,
+        /// The first entry whose results by this node are ranked no more; 0 for all of them
+        #[arg(long, value_name = "LEAF")]
+        suspect_from: u64,
+        /// For people; stands in the ledger
+        #[arg(long)]
+        reason: String,
+    },
+    /// Let a node go for good: a revocation that suspects nothing, so that what it measured stays ranked
+    #[command(after_help = "Example:\n  muster node remove old-box")]
+    Remove {
+        /// Name, id or prefix of the id
+        node: String,
+    },
     /// Let a node finish what it runs and take no more
     #[command(after_help = "Example:\n  muster node drain gpu-box")]
     Drain {

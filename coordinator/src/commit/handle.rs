@@ -12,7 +12,7 @@ use fleet_config::refusal::Refusal;
 use fleet_config::wire::v1::{RecordVerdict, Recorded};
 use ledger::blob::BlobStore;
 use ledger::entry::Kind;
-use ledger::entry::predicate::{Finding, NodeEnrol, OpenedHoldout, PolicyAdded, TaskAdded};
+use ledger::entry::predicate::{Finding, NodeEnrol, NodeRevoke, OpenedHoldout, PolicyAdded, TaskAdded};
 use ledger::index::{EntrySummary, Index, ResultSummary, ReuseKey};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -90,6 +90,11 @@ impl CommitHandle {
     /// Appends a node-enrol entry.
     pub async fn enrol(&self, entry: NodeEnrol) -> Result<LeafIndex, Refusal> {
         self.ask(|reply| CommitRequest::Enrol { entry: Box::new(entry), reply }).await?
+    }
+
+    /// Appends a node-revoke entry. What suspects nothing has its own leaf as the first suspected one.
+    pub async fn revoke(&self, entry: NodeRevoke) -> Result<LeafIndex, Refusal> {
+        self.ask(|reply| CommitRequest::Revoke { entry: Box::new(entry), reply }).await?
     }
 
     /// Integrates everything committed and answers with the checkpoint.

@@ -118,7 +118,11 @@ impl History {
                 let event = committed_event(&verification.result, checked.record(), index);
                 self.ended(&event);
             }
-            Body::Genesis(_) | Body::NodeEnrol(_) | Body::Finding(_) | Body::Unknown { .. } => {}
+            Body::Genesis(_)
+            | Body::NodeEnrol(_)
+            | Body::NodeRevoke(_)
+            | Body::Finding(_)
+            | Body::Unknown { .. } => {}
         }
     }
 

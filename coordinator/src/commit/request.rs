@@ -6,7 +6,7 @@ use crate::scheduler::input::EndReason;
 use fleet_config::domain::{CellId, Fence, LeafIndex, NodeId};
 use fleet_config::refusal::Refusal;
 use fleet_config::wire::v1::Recorded;
-use ledger::entry::predicate::{Finding, NodeEnrol, PolicyAdded, TaskAdded};
+use ledger::entry::predicate::{Finding, NodeEnrol, NodeRevoke, PolicyAdded, TaskAdded};
 use tokio::sync::oneshot;
 
 /// One request. Those without a reply are answered by the [`crate::scheduler::input::LedgerEvent`] that follows.
@@ -26,6 +26,10 @@ pub enum CommitRequest {
     },
     Enrol {
         entry: Box<NodeEnrol>,
+        reply: oneshot::Sender<Result<LeafIndex, Refusal>>,
+    },
+    Revoke {
+        entry: Box<NodeRevoke>,
         reply: oneshot::Sender<Result<LeafIndex, Refusal>>,
     },
     Grants(Vec<Grant>),

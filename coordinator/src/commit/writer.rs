@@ -13,7 +13,7 @@ use fleet_config::refusal::Refusal;
 use fleet_config::wire::v1::{RecordVerdict, Recorded};
 use ledger::blob::BlobStore;
 use ledger::entry::predicate::{
-    AttemptLost, Consequence, Finding, Grant, LossReason, Predicate, ResultRecord,
+    AttemptLost, Consequence, Finding, Grant, LossReason, NodeRevoke, Predicate, ResultRecord,
 };
 use ledger::entry::{Signers, Subject, check, seal, seal_grants};
 use ledger::index::Index;
@@ -188,6 +188,10 @@ impl Writer {
                 let index = self.enrol(*entry);
                 self.staged.answers.push(Answer::Index(reply, index));
             }
+            CommitRequest::Revoke { entry, reply } => {
+                let index = self.revoke(*entry);
+                self.staged.answers.push(Answer::Index(reply, index));
+            }
             CommitRequest::Grants(grants) => self.record_grants(&grants),
             CommitRequest::Lost { about, fence, reason } => self.record_lost(about, fence, reason),
             CommitRequest::End { about, fence, reason } => self.record_end(about, fence, reason),
@@ -254,6 +258,16 @@ impl Writer {
             Refusal::new("join/key", "", error.to_string(), "let the node make a new key")
         })?;
         self.seal_and_stage(entry, Subject::of_key("signing-key", &key))
+    }
+
+    fn revoke(&mut self, entry: NodeRevoke) -> Result<LeafIndex, Refusal> {
+        let key = self.signers.node(&entry.node).map(|node| node.key).ok_or_else(|| {
+            let next = "see `muster node list`";
+            Refusal::new("node/unknown-node", entry.node.to_string(), "no node of this id is enrolled", next)
+        })?;
+        let next = LeafIndex(self.log.size() + self.staged.entries.len() as u64);
+        let suspect_from = entry.suspect_from.min(next);
+        self.seal_and_stage(NodeRevoke { suspect_from, ..entry }, Subject::of_key("signing-key", &key))
     }
 
     fn record_grants(&mut self, leased: &[LeasedGrant]) {

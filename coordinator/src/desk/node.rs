@@ -3,18 +3,22 @@
 use super::Desk;
 use super::submit::unexpected;
 use crate::driver::request::{NodeView, Request};
-use crate::http::body::{DrainBody, InviteBody};
+use crate::http::body::{DrainBody, InviteBody, RevokeBody, RevokeView};
 use crate::scheduler::effect::Reply;
 use crate::scheduler::fact::{Invite, InviteId};
 use crate::scheduler::input::DrainIntent;
 use data_encoding::HEXLOWER;
-use fleet_config::domain::{DeviceClass, Digest, NodeId};
+use fleet_config::domain::{DeviceClass, Digest, LeafIndex, NodeId};
 use fleet_config::invite::{InviteId as TokenId, InviteSecret};
 use fleet_config::refusal::Refusal;
+use ledger::entry::predicate::NodeRevoke;
 use zeroize::Zeroizing;
 
 /// Longest life of an invite: a month.
 const INVITE_SECONDS_MAX: u64 = 31 * 24 * 3600;
+
+/// Longest reason of a revocation.
+const REASON_MAX: usize = 400;
 
 impl Desk {
     /// The nodes and what they run.
@@ -24,6 +28,31 @@ impl Desk {
 
     /// Drains or resumes a node, named by id, by a unique prefix, or by its name.
     pub async fn drain(&self, text: &str, body: &DrainBody) -> Result<u64, Refusal> {
+        let node = self.node_named(text).await?;
+        let intent = if body.resume { DrainIntent::Resume } else { DrainIntent::Drain };
+        match self.ask(|reply| Request::Drain { node, intent, reply }).await? {
+            Reply::Drained { running } => Ok(running as u64),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// Trusts a node no more: it gets no further work, its session ends, what it signs from here on is refused, and what it
+    /// signed from the suspected entry on falls.
+    pub async fn revoke(&self, text: &str, body: &RevokeBody) -> Result<RevokeView, Refusal> {
+        let node = self.node_named(text).await?;
+        // Drained first, so that no lease is granted between the entry and the end of its session; a node that the
+        // scheduler does not know has none.
+        let _drained = self.ask(|reply| Request::Drain { node, intent: DrainIntent::Drain, reply }).await?;
+        let reason: String = body.reason.chars().filter(|c| !c.is_control()).take(REASON_MAX).collect();
+        let suspect_from = body.suspect_from.unwrap_or(LeafIndex(u64::MAX));
+        let revoked_on = crate::clock::wall_rfc3339();
+        let index = self.commit.revoke(NodeRevoke { node, suspect_from, reason, revoked_on }).await?;
+        self.ask(|reply| Request::Revoked { node, reply }).await?;
+        Ok(RevokeView { node, index, suspect_from: suspect_from.min(index) })
+    }
+
+    /// The node that `text` names: an id, a unique prefix, or a name.
+    async fn node_named(&self, text: &str) -> Result<NodeId, Refusal> {
         let nodes = self.nodes().await?;
         let matching: Vec<_> =
             nodes.iter().filter(|node| node.name == text || node.node.starts_with(text)).collect();
@@ -35,19 +64,14 @@ impl Desk {
                 "see `muster node list`",
             ));
         };
-        let node: NodeId = only.node.parse().map_err(|_| {
+        only.node.parse().map_err(|_| {
             Refusal::new(
                 "internal/node-id",
                 &only.node,
                 "not an id",
                 "report this with the coordinator's log",
             )
-        })?;
-        let intent = if body.resume { DrainIntent::Resume } else { DrainIntent::Drain };
-        match self.ask(|reply| Request::Drain { node, intent, reply }).await? {
-            Reply::Drained { running } => Ok(running as u64),
-            other => Err(unexpected(other)),
-        }
+        })
     }
 
     /// Makes an invite; its text is shown once and stored hashed.

@@ -5,8 +5,8 @@ use crate::clock::{wall_rfc3339, wall_unix_ms};
 use crate::scheduler::effect::Reply;
 use crate::scheduler::fact::InviteId;
 use crate::scheduler::input::{Input, RequestId};
-use crate::transport::PeerFacts;
 use crate::transport::admit::{Admission, EnrolledNode, Enrolment, Standing, admit, goodbye};
+use crate::transport::{NodeCommand, PeerFacts};
 use fleet_config::domain::NodeId;
 use fleet_config::refusal::Refusal;
 use fleet_config::wire::v1::{Goodbye, Hello, Welcome};
@@ -97,6 +97,27 @@ impl Driver {
         let standing = Standing::Trusted;
         self.register.nodes.insert(node, EnrolledNode { node, tls_key, standing, class });
         drop(reply.send(Ok(self.welcome(node))));
+    }
+
+    /// The node's revocation is durable.
+    pub(super) fn revoked(&mut self, node: NodeId) {
+        if let Some(known) = self.register.nodes.get_mut(&node) {
+            known.standing = Standing::Revoked;
+        }
+        if let Some(session) = self.sessions.get(&node) {
+            let refusal = Refusal::new(
+                "join/revoked",
+                node.to_string(),
+                "this node was revoked",
+                "start a new node with a state folder of its own and a new invite",
+            );
+            // A connection that is gone needs no goodbye; its next hello is refused.
+            let _gone = session.connection.send(NodeCommand::Goodbye(goodbye(refusal)));
+        }
+    }
+
+    pub(super) fn is_revoked(&self, node: NodeId) -> bool {
+        self.register.nodes.get(&node).is_some_and(|known| known.standing == Standing::Revoked)
     }
 
     fn welcome(&self, node: NodeId) -> Welcome {

@@ -27,6 +27,11 @@ pub enum Request {
         intent: DrainIntent,
         reply: oneshot::Sender<Reply>,
     },
+    /// The node's revocation is in the ledger: it is let in no more, and a session that it has ends.
+    Revoked {
+        node: NodeId,
+        reply: oneshot::Sender<()>,
+    },
     CreateInvite {
         invite: Invite,
         reply: oneshot::Sender<Reply>,

@@ -43,6 +43,10 @@ impl Driver {
                 let request = self.await_reply(reply);
                 inputs.push(Input::Drain { request, node, intent });
             }
+            Request::Revoked { node, reply } => {
+                self.revoked(node);
+                drop(reply.send(()));
+            }
             Request::CreateInvite { invite, reply } => {
                 let request = self.await_reply(reply);
                 inputs.push(Input::CreateInvite { request, invite });
@@ -137,6 +141,7 @@ impl Driver {
             node: node.id.to_string(),
             name: self.name_of(node.id),
             state: match node.link {
+                _ if self.is_revoked(node.id) => "revoked".to_owned(),
                 view::Link::Connected => node.state.name().to_owned(),
                 view::Link::Away => format!("{}, away", node.state.name()),
             },

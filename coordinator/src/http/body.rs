@@ -1,7 +1,7 @@
 //! Bodies of requests and answers; the command line uses the same types.
 
 use fleet_config::domain::{
-    BlobRef, Candidate, CellId, Commitment, LeafIndex, RecordId, Reuse, SubmissionId, Task, TaskId,
+    BlobRef, Candidate, CellId, Commitment, LeafIndex, NodeId, RecordId, Reuse, SubmissionId, Task, TaskId,
 };
 use fleet_config::refusal::Refusal;
 use ledger::entry::predicate::{DetectorName, FindingJudgement, FindingScope};
@@ -145,6 +145,24 @@ pub struct FindingView {
 pub struct DrainBody {
     /// Take work again instead.
     pub resume: bool,
+}
+
+/// Revokes a node.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RevokeBody {
+    /// The first entry whose result by this node falls; none where nothing is suspected.
+    pub suspect_from: Option<LeafIndex>,
+    pub reason: String,
+}
+
+/// A recorded revocation.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RevokeView {
+    pub node: NodeId,
+    /// Leaf of its entry.
+    pub index: LeafIndex,
+    pub suspect_from: LeafIndex,
 }
 
 /// Makes an invite.

@@ -15,6 +15,7 @@
 //! | POST `/v1/findings` | [`body::FindingBody`] | [`body::FindingView`] |
 //! | GET `/v1/nodes` | | nodes with devices |
 //! | POST `/v1/nodes/{id}/drain` | [`body::DrainBody`] | what still runs |
+//! | POST `/v1/nodes/{id}/revoke` | [`body::RevokeBody`] | [`body::RevokeView`] |
 //! | POST `/v1/invites` | [`body::InviteBody`] | the invite text, shown once |
 //! | POST `/v1/checkpoint` | | the checkpoint, after integrating all that is committed |
 //! | POST `/v1/stop` | | the coordinator stops |

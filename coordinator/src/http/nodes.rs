@@ -1,6 +1,6 @@
 //! Nodes, invites, the ledger's head, and stopping.
 
-use super::body::{CountView, DrainBody, InviteBody, SummaryView, TextView};
+use super::body::{CountView, DrainBody, InviteBody, RevokeBody, RevokeView, SummaryView, TextView};
 use super::error::HttpRefusal;
 use crate::desk::Desk;
 use crate::driver::request::NodeView;
@@ -25,6 +25,15 @@ pub(super) async fn drain(
     Json(body): Json<DrainBody>,
 ) -> Result<Json<CountView>, HttpRefusal> {
     Ok(Json(CountView { count: desk.drain(&id, &body).await? }))
+}
+
+/// `POST /v1/nodes/{id}/revoke`
+pub(super) async fn revoke(
+    State(desk): State<Arc<Desk>>,
+    Path(id): Path<String>,
+    Json(body): Json<RevokeBody>,
+) -> Result<Json<RevokeView>, HttpRefusal> {
+    Ok(Json(desk.revoke(&id, &body).await?))
 }
 
 /// `POST /v1/invites`

@@ -36,6 +36,7 @@ pub fn router(desk: Arc<Desk>) -> Router {
         .route("/v1/findings", post(findings::record))
         .route("/v1/nodes", get(nodes::list))
         .route("/v1/nodes/{id}/drain", post(nodes::drain))
+        .route("/v1/nodes/{id}/revoke", post(nodes::revoke))
         .route("/v1/invites", post(nodes::invite))
         .route("/v1/checkpoint", post(nodes::checkpoint))
         .route("/v1/stop", post(nodes::stop))

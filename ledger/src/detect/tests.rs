@@ -141,7 +141,7 @@ fn a_time_below_what_the_memory_needs_falls_and_where_nothing_is_known_nothing_i
         (FindingJudgement::Falls, FindingScope::Record, "floor/bandwidth")
     );
     assert_eq!(found.evidence["floor_ps"], 237_500_000);
-    fleet_config::domain::canonical::to_bytes(&found.evidence).unwrap();
+    canonical::to_bytes(&found.evidence).unwrap();
     assert_eq!(
         floor(MANY, 238_000_000, 300_000_000, "NVIDIA H200", Some(60_000_000)),
         None,

@@ -3,7 +3,7 @@
 use super::dsse::{Envelope, EnvelopeError};
 use super::predicate::{
     AttemptGranted, AttemptLost, AttemptRefused, Finding, Genesis, HoldoutOpened, Kind, NodeEnrol,
-    PolicyAdded, Predicate, ResultRecord, TaskAdded, Verification,
+    NodeRevoke, PolicyAdded, Predicate, ResultRecord, TaskAdded, Verification,
 };
 use super::statement::{STATEMENT_TYPE, Statement, Subject};
 use fleet_config::domain::canonical::{CanonicalError, from_bytes};
@@ -18,6 +18,7 @@ pub enum Body {
     Task(TaskAdded),
     Policy(PolicyAdded),
     NodeEnrol(NodeEnrol),
+    NodeRevoke(NodeRevoke),
     AttemptGranted(AttemptGranted),
     AttemptLost(AttemptLost),
     AttemptRefused(AttemptRefused),
@@ -89,6 +90,7 @@ impl Body {
             Kind::Task => Self::Task(predicate(payload)?),
             Kind::Policy => Self::Policy(predicate(payload)?),
             Kind::NodeEnrol => Self::NodeEnrol(predicate(payload)?),
+            Kind::NodeRevoke => Self::NodeRevoke(predicate(payload)?),
             Kind::AttemptGranted => Self::AttemptGranted(predicate(payload)?),
             Kind::AttemptLost => Self::AttemptLost(predicate(payload)?),
             Kind::AttemptRefused => Self::AttemptRefused(predicate(payload)?),
@@ -106,6 +108,7 @@ impl Body {
             Self::Task(_) => Some(Kind::Task),
             Self::Policy(_) => Some(Kind::Policy),
             Self::NodeEnrol(_) => Some(Kind::NodeEnrol),
+            Self::NodeRevoke(_) => Some(Kind::NodeRevoke),
             Self::AttemptGranted(_) => Some(Kind::AttemptGranted),
             Self::AttemptLost(_) => Some(Kind::AttemptLost),
             Self::AttemptRefused(_) => Some(Kind::AttemptRefused),
@@ -128,6 +131,7 @@ impl Body {
             | Self::Task(_)
             | Self::Policy(_)
             | Self::NodeEnrol(_)
+            | Self::NodeRevoke(_)
             | Self::AttemptGranted(_)
             | Self::AttemptLost(_)
             | Self::AttemptRefused(_)
@@ -148,6 +152,7 @@ impl Body {
         match self {
             Self::Genesis(_)
             | Self::NodeEnrol(_)
+            | Self::NodeRevoke(_)
             | Self::AttemptLost(_)
             | Self::HoldoutOpened(_)
             | Self::Unknown { .. } => Vec::new(),
@@ -172,6 +177,8 @@ impl Body {
         match self {
             Self::Genesis(genesis) => is_key(subject, &genesis.operator_key),
             Self::NodeEnrol(enrol) => is_key(subject, &enrol.signing_key),
+            // A node id is the SHA-256 of its signing key.
+            Self::NodeRevoke(revoke) => digest.sha256.0 == revoke.node.0,
             Self::Task(task) => digest.names(&task.definition) && task.definition.blake3.0 == task.task.0,
             Self::Policy(policy) => {
                 digest.names(&policy.definition) && policy.definition.blake3.0 == policy.policy.0

@@ -289,6 +289,17 @@ impl World {
         seal(finding, subject, &operator()).unwrap()
     }
 
+    /// The node of these tests is trusted no more.
+    pub(crate) fn revoked(&self, suspect_from: u64) -> Sealed {
+        let revoke = NodeRevoke {
+            node: node().public().node_id(),
+            suspect_from: LeafIndex(suspect_from),
+            reason: "its clock was tampered with".to_owned(),
+            revoked_on: WHEN.to_owned(),
+        };
+        seal(revoke, Subject::of_key("signing-key", &node().public()), &operator()).unwrap()
+    }
+
     pub(crate) fn lost(&self, candidate: &Candidate, grant: &Grant, consequence: Consequence) -> Sealed {
         let lost = AttemptLost {
             submission: grant.submission,

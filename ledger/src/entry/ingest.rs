@@ -3,7 +3,8 @@
 use super::body::{Body, Entry, ReadError};
 use super::dsse::{ENTRY_BYTES_MAX, Envelope};
 use super::predicate::{
-    Finding, Genesis, HoldoutOpened, HoldoutVerdict, Kind, NodeEnrol, ResultRecord, SignerRole, Verification,
+    Finding, Genesis, HoldoutOpened, HoldoutVerdict, Kind, NodeEnrol, NodeRevoke, ResultRecord, SignerRole,
+    Verification,
 };
 use super::signers::Signers;
 use fleet_config::domain::{Blame, RecordId, Sha256, Status};
@@ -113,7 +114,8 @@ pub fn check(bytes: &[u8], signers: &Signers) -> Result<Checked, EntryError> {
     }
     match &entry.body {
         Body::Genesis(genesis) => check_genesis(genesis)?,
-        Body::NodeEnrol(enrol) => check_enrol(enrol)?,
+        Body::NodeEnrol(enrol) => check_enrol(enrol, signers)?,
+        Body::NodeRevoke(revoke) => check_revoke(revoke, signers)?,
         Body::Result(result) => check_result(result, &signer, signers)?,
         Body::Verification(verification) => check_verification(verification, &signer, signers)?,
         Body::HoldoutOpened(opened) => check_opened(opened)?,
@@ -167,7 +169,22 @@ fn check_genesis(genesis: &Genesis) -> Result<(), EntryError> {
     Ok(())
 }
 
-fn check_enrol(enrol: &NodeEnrol) -> Result<(), EntryError> {
+fn check_revoke(revoke: &NodeRevoke, signers: &Signers) -> Result<(), EntryError> {
+    let cause = match signers.node(&revoke.node) {
+        None => "no node of this id is enrolled".to_owned(),
+        Some(node) => match node.revoked {
+            None => return Ok(()),
+            Some(leaf) => format!("revoked before, by entry {leaf}"),
+        },
+    };
+    Err(EntryError::Field { field: "node", cause })
+}
+
+fn check_enrol(enrol: &NodeEnrol, signers: &Signers) -> Result<(), EntryError> {
+    if let Some(leaf) = signers.node(&enrol.node).and_then(|node| node.revoked) {
+        let cause = format!("this key was revoked by entry {leaf}; the node needs a new one");
+        return Err(EntryError::Field { field: "node", cause });
+    }
     let key = PublicKey::from_hex(&enrol.signing_key)
         .map_err(|e| EntryError::Field { field: "signing_key", cause: e.to_string() })?;
     if key.node_id() != enrol.node {
@@ -184,6 +201,9 @@ fn check_result(result: &ResultRecord, signer: &PublicKey, signers: &Signers) ->
     }
     if result.node != signer.node_id() {
         return field("node", format!("the record names {}, another node signed it", result.node.short()));
+    }
+    if let Some(leaf) = signers.node(&result.node).and_then(|node| node.revoked) {
+        return field("node", format!("revoked by entry {leaf}"));
     }
     let is_ok = result.outcome.status == Status::Ok;
     if is_ok != result.outcome.cause.is_none() || is_ok != (result.outcome.blame == Blame::Nobody) {

@@ -25,6 +25,8 @@ pub struct Enrolled {
     pub invite: String,
     /// Leaf of its first node-enrol entry.
     pub leaf: LeafIndex,
+    /// Leaf of the node-revoke entry, once it is trusted no more.
+    pub revoked: Option<LeafIndex>,
 }
 
 impl Signers {
@@ -71,8 +73,14 @@ impl Signers {
                 let Ok(key) = PublicKey::from_hex(&enrol.signing_key) else { return };
                 let first = self.nodes.get(&enrol.node).map_or(leaf, |known| known.leaf);
                 let (name, invite) = (enrol.name.clone(), enrol.invite.clone());
-                let enrolled = Enrolled { key, name, tls_key: enrol.tls_key, invite, leaf: first };
+                let enrolled =
+                    Enrolled { key, name, tls_key: enrol.tls_key, invite, leaf: first, revoked: None };
                 self.nodes.insert(enrol.node, enrolled);
+            }
+            Body::NodeRevoke(revoke) => {
+                if let Some(node) = self.nodes.get_mut(&revoke.node) {
+                    node.revoked.get_or_insert(leaf);
+                }
             }
             Body::Task(_)
             | Body::Policy(_)

@@ -32,6 +32,7 @@ fn one_of_each() -> Vec<(Kind, Sealed)> {
     let record = Entry::read(&entries[6].bytes).unwrap().body.result().unwrap().clone();
     let falls = (FindingJudgement::Falls, FindingScope::Candidate);
     entries.push(world.finding(&candidate, (chosen, &record), "text", falls));
+    entries.push(world.revoked(5));
     entries
         .into_iter()
         .map(|sealed| (Entry::read(&sealed.bytes).unwrap().body.kind().unwrap(), sealed))
@@ -372,11 +373,7 @@ fn evidence_of_records_before_named_stages_is_still_read() {
 #[test]
 fn a_verification_that_is_ok_though_its_holdout_failed_is_refused() {
     let (_, candidate, record, _) = result_entry();
-    let holdout = OpenedHoldout {
-        commitment: fixture::SEALED,
-        opening: 1,
-        record: fleet_config::domain::RecordId([1; 32]),
-    };
+    let holdout = OpenedHoldout { commitment: fixture::SEALED, opening: 1, record: RecordId([1; 32]) };
     let sealed = |verdict, outcome| {
         let result = ResultRecord { outcome, ..record.clone() };
         seal(Verification { holdout, verdict, result }, source(&candidate), &node()).unwrap().bytes
@@ -401,4 +398,29 @@ fn a_detector_without_a_proper_name_or_version_finds_nothing() {
         let error = check(&world.finding(&candidate, about, name, falls).bytes, &signers()).unwrap_err();
         assert!(matches!(error, EntryError::Field { field: "detector", .. }), "{error}");
     }
+}
+
+#[test]
+fn a_revoked_node_signs_no_result_and_does_not_come_back_under_its_key() {
+    let (world, candidate, record, _) = result_entry();
+    let mut signers = signers();
+    let revoked = world.revoked(4);
+    let checked = check(&revoked.bytes, &signers).unwrap();
+    signers.fold(LeafIndex(9), &checked);
+    assert_eq!(signers.node(&node().public().node_id()).unwrap().revoked, Some(LeafIndex(9)));
+    let result = world.sealed_result(&candidate, record);
+    let enrol = world.opening().pop().unwrap();
+    for bytes in [&result.bytes, &enrol.bytes, &revoked.bytes] {
+        let error = check(bytes, &signers).unwrap_err();
+        assert!(
+            matches!(&error, EntryError::Field { field: "node", cause } if cause.contains("entry 9")),
+            "{error}"
+        );
+    }
+    let unknown = resign(&revoked.bytes, &operator(), |value| {
+        value["predicate"]["node"] = json!(key(9).public().node_id().to_string());
+        value["subject"] = json!([Subject::of_key("signing-key", &key(9).public())]);
+    });
+    let error = check(&unknown, &signers).unwrap_err();
+    assert!(error.to_string().contains("no node of this id"), "{error}");
 }

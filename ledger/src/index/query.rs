@@ -4,7 +4,7 @@ use super::codec::{CodecError, decode};
 use super::row::{EntrySummary, Family, key, prefix};
 use super::{Index, IndexError};
 use crate::entry::Kind;
-use crate::rank::finding::{Judged, Noted, fall};
+use crate::rank::finding::{Judged, Noted, Revoked, fall};
 use data_encoding::HEXLOWER_PERMISSIVE;
 use fleet_config::domain::{
     CandidateId, CellId, ClassId, Digest, LeafIndex, NodeId, PolicyId, RecordId, SubmissionId, TaskId,
@@ -100,6 +100,14 @@ impl Index {
         found.retain(|entry| entry.result.as_ref().is_some_and(|result| result.is_reusable()));
         let judged = self.listed(&prefix(Family::Judged, &[&candidate.0, &task.0]), self.size())?;
         let findings: Vec<Noted> = judged.into_iter().filter_map(|entry| entry.finding).collect();
+        let revocations =
+            self.listed(&prefix(Family::Kind, &[Kind::NodeRevoke.word().as_bytes(), &[0]]), self.size())?;
+        let revocations: Vec<Revoked> =
+            revocations.into_iter().filter_map(|entry| entry.revocation).collect();
+        found.retain(|entry| {
+            let by = entry.result.as_ref().map(|result| result.node);
+            !revocations.iter().any(|revoked| by.is_some_and(|node| revoked.suspects(node, entry.leaf)))
+        });
         found.retain(|entry| {
             let (leaf, record) = (entry.leaf, entry.record);
             let result = Judged { leaf, record, task: *task, candidate: *candidate, class: *class };

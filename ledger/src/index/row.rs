@@ -4,7 +4,7 @@ use super::codec::{CodecError, encode};
 use super::store::Batch;
 use crate::entry::predicate::ResultRecord;
 use crate::entry::{Body, Entry, Kind};
-use crate::rank::finding::Noted;
+use crate::rank::finding::{Noted, Revoked};
 use fleet_config::domain::{
     Architecture, CandidateId, CellId, ClassId, DeviceId, DeviceKind, Fence, LeafIndex, NodeId, PolicyId,
     RecordId, Sha256, Status, SubmissionId, TaskId,
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Raised when rows change their meaning: an index of another format is built again.
-pub(super) const FORMAT: u64 = 2;
+pub(super) const FORMAT: u64 = 3;
 
 /// Kind under which entries are counted that this version cannot read.
 const UNKNOWN: &str = "unknown";
@@ -99,6 +99,7 @@ pub struct EntrySummary {
     pub kind: String,
     pub result: Option<ResultSummary>,
     pub finding: Option<Noted>,
+    pub revocation: Option<Revoked>,
 }
 
 /// What the index keeps of a result.
@@ -181,7 +182,12 @@ pub(super) fn rows_of(leaf: LeafIndex, entry: Option<&Entry>, meta: &mut Meta) -
         Some(Body::Finding(finding)) => Some(Noted::of(leaf, record, finding)),
         Some(_) | None => None,
     };
-    let summary = EntrySummary { leaf, record, kind, result: result.map(ResultSummary::of), finding };
+    let revocation = match entry.map(|entry| &entry.body) {
+        Some(Body::NodeRevoke(revoke)) => Some(Revoked::of(leaf, record, revoke)),
+        Some(_) | None => None,
+    };
+    let summary =
+        EntrySummary { leaf, record, kind, result: result.map(ResultSummary::of), finding, revocation };
     let mut rows = vec![(key(Family::Entry, &[], leaf), encode(&summary)?)];
     let mut add = |family, parts: &[&[u8]]| rows.push((key(family, parts, leaf), Vec::new()));
     add(Family::Kind, &[counted.as_bytes(), &[0]]);
@@ -191,6 +197,7 @@ pub(super) fn rows_of(leaf: LeafIndex, entry: Option<&Entry>, meta: &mut Meta) -
         Body::Task(task) => add(Family::Definition, &[&task.task.0]),
         Body::Policy(policy) => add(Family::Definition, &[&policy.policy.0]),
         Body::NodeEnrol(enrol) => add(Family::Node, &[&enrol.node.0]),
+        Body::NodeRevoke(revoke) => add(Family::Node, &[&revoke.node.0]),
         Body::AttemptLost(lost) => {
             add(Family::Cell, &[&lost.cell.0]);
             add(Family::Submission, &[&lost.submission.0]);

@@ -1,6 +1,6 @@
 //! Gathers what a ranking needs from entries and blobs; reading both is the caller's.
 
-use super::finding::Noted;
+use super::finding::{Noted, Revoked};
 use super::model::RankInput;
 use crate::entry::predicate::{Environment, Evidence, ResultRecord};
 use crate::entry::{Body, Entry, decode_samples};
@@ -37,11 +37,16 @@ pub fn collect(
     let mut policies: BTreeMap<PolicyId, Option<MeasurementPolicy>> = BTreeMap::new();
     let mut inputs = Vec::new();
     let mut findings: Vec<Noted> = Vec::new();
+    let mut revocations: Vec<Revoked> = Vec::new();
     for (leaf, bytes) in entries {
         let (record_id, record) = match Entry::read(&bytes) {
             Ok(Entry { record, body: Body::Result(result), .. }) => (record, result),
             Ok(Entry { record, body: Body::Finding(finding), .. }) if finding.task == id => {
                 findings.push(Noted::of(leaf, record, &finding));
+                continue;
+            }
+            Ok(Entry { record, body: Body::NodeRevoke(revoke), .. }) => {
+                revocations.push(Revoked::of(leaf, record, &revoke));
                 continue;
             }
             Ok(_) | Err(_) => continue,
@@ -83,6 +88,9 @@ pub fn collect(
     for input in &mut inputs {
         let judged = input.judged();
         input.findings = findings.iter().filter(|noted| noted.covers(&judged)).cloned().collect();
+        let suspected = revocations.iter().filter(|one| one.suspects(input.record.node, input.leaf));
+        input.findings.extend(suspected.map(|one| one.about(&judged)));
+        input.findings.sort_by_key(|noted| noted.leaf);
     }
     Ok((task, inputs))
 }

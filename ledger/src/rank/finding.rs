@@ -1,7 +1,7 @@
 //! What findings do to results: which of them concern one, and what the newest of each detector says.
 
-use crate::entry::predicate::{DetectorName, Finding, FindingJudgement, FindingScope};
-use fleet_config::domain::{CandidateId, ClassId, LeafIndex, RecordId, TaskId};
+use crate::entry::predicate::{DetectorName, Finding, FindingJudgement, FindingScope, NodeRevoke};
+use fleet_config::domain::{CandidateId, ClassId, LeafIndex, NodeId, RecordId, TaskId};
 use serde::{Deserialize, Serialize};
 
 /// A finding with its place in the log.
@@ -20,6 +20,53 @@ pub struct Noted {
     pub scope: FindingScope,
     pub code: String,
     pub cause: String,
+}
+
+/// A revocation with its place in the log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Revoked {
+    pub leaf: LeafIndex,
+    /// The revocation's own record.
+    pub entry: RecordId,
+    pub node: NodeId,
+    pub suspect_from: LeafIndex,
+    pub reason: String,
+}
+
+impl Revoked {
+    /// The revocation of the entry at `leaf`.
+    pub fn of(leaf: LeafIndex, entry: RecordId, revoke: &NodeRevoke) -> Self {
+        let NodeRevoke { node, suspect_from, reason, revoked_on: _ } = revoke;
+        Self { leaf, entry, node: *node, suspect_from: *suspect_from, reason: reason.clone() }
+    }
+
+    /// Whether the result at `leaf` by `node` falls with it.
+    pub fn suspects(&self, node: NodeId, leaf: LeafIndex) -> bool {
+        node == self.node && leaf >= self.suspect_from
+    }
+
+    /// The revocation as a finding about `result`, so that rankings tell it like one. Its detector's name is the word of
+    /// the entry's kind, which no detector has.
+    pub fn about(&self, result: &Judged) -> Noted {
+        Noted {
+            leaf: self.leaf,
+            finding: self.entry,
+            about: result.record,
+            task: result.task,
+            candidate: result.candidate,
+            class: result.class,
+            detector: DetectorName { name: "node-revoke".to_owned(), version: 1 },
+            judgement: FindingJudgement::Falls,
+            scope: FindingScope::Record,
+            code: "node/revoked".to_owned(),
+            cause: format!(
+                "node {} is trusted no more, and suspect from entry {} on: {}",
+                self.node.short(),
+                self.suspect_from,
+                self.reason
+            ),
+        }
+    }
 }
 
 /// A result as findings see it.

@@ -333,3 +333,23 @@ fn a_label_is_shown_beside_the_row_and_changes_no_rank() {
     assert_eq!((row.labels[0].code.as_str(), row.labels[0].leaf), ("text/baseline", LeafIndex(2)));
     assert!(render::render(&after).contains("text/1 says text/baseline"));
 }
+
+#[test]
+fn what_a_revoked_node_measured_falls_from_the_suspected_entry_on() {
+    let (world, mut entries) = two();
+    let before = ranking(&world, &entries, 2);
+    entries.push(world.revoked(1));
+    let after = ranking(&world, &entries, 3);
+    assert_eq!(names(&after.tables[0])[0].0, "fast", "measured before");
+    let [fallen] = after.tables[0].fallen.as_slice() else { panic!("{after:#?}") };
+    assert_eq!((fallen.name.as_str(), fallen.code.as_str()), ("slow", "node/revoked"));
+    assert!(
+        fallen.cause.contains("suspect from entry 1") && fallen.cause.contains("tampered"),
+        "{}",
+        fallen.cause
+    );
+    assert_eq!(ranking(&world, &entries, 2), before);
+    let (world, mut entries) = two();
+    entries.push(world.revoked(2));
+    assert!(ranking(&world, &entries, 3).tables[0].fallen.is_empty(), "nothing is suspected");
+}

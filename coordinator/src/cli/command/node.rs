@@ -1,12 +1,16 @@
-//! `muster node list|invite|drain`.
+//! `muster node list|invite|drain|revoke|remove`.
 
 use crate::cli::args::NodeCommand;
 use crate::cli::client::{Client, segment};
-use crate::cli::output::{short, table};
+use crate::cli::output::{counted, short, table};
+use crate::cli::reading::Reading;
 use crate::cli::{Context, Ending};
 use crate::driver::request::{DeviceView, NodeView};
-use crate::http::body::{CountView, DrainBody, InviteBody, TextView};
+use crate::http::body::{CountView, DrainBody, InviteBody, RevokeBody, RevokeView, TextView};
+use fleet_config::domain::{LeafIndex, NodeId, RecordId, Status};
 use fleet_config::refusal::Refusal;
+use ledger::entry::{Body, Entry};
+use serde::Serialize;
 
 /// Characters of a cause that fit a table.
 const CAUSE_MAX: usize = 80;
@@ -24,6 +28,14 @@ pub(crate) async fn run(context: &Context, command: NodeCommand) -> Result<Endin
             let invite: TextView = client.post("/v1/invites", &body).await?;
             context.output.print(&invite, |invite| invite.text.clone());
         }
+        NodeCommand::Revoke { node, suspect_from, reason } => {
+            let body = RevokeBody { suspect_from: Some(LeafIndex(suspect_from)), reason };
+            revoke(context, &mut client, &node, &body).await?;
+        }
+        NodeCommand::Remove { node } => {
+            let body = RevokeBody { suspect_from: None, reason: "removed".to_owned() };
+            revoke(context, &mut client, &node, &body).await?;
+        }
         NodeCommand::Drain { node, resume } => {
             let path = format!("/v1/nodes/{}/drain", segment(&node));
             let count: CountView = client.post(&path, &DrainBody { resume }).await?;
@@ -32,6 +44,44 @@ pub(crate) async fn run(context: &Context, command: NodeCommand) -> Result<Endin
         }
     }
     Ok(Ending::Done)
+}
+
+/// What a revocation leads to.
+#[derive(Debug, Serialize)]
+struct Revocation {
+    node: NodeId,
+    /// Leaf of its entry: the ranking as of it is the last one with what falls.
+    leaf: LeafIndex,
+    suspect_from: LeafIndex,
+    /// Passing results that fall.
+    fallen: Vec<RecordId>,
+}
+
+async fn revoke(
+    context: &Context,
+    client: &mut Client,
+    node: &str,
+    body: &RevokeBody,
+) -> Result<(), Refusal> {
+    let view: RevokeView = client.post(&format!("/v1/nodes/{}/revoke", segment(node)), body).await?;
+    let RevokeView { node, index, suspect_from } = view;
+    let mut fallen = Vec::new();
+    for (leaf, bytes) in Reading::open(&context.state)?.entries(index.0)? {
+        let Ok(Entry { record, body: Body::Result(result), .. }) = Entry::read(&bytes) else { continue };
+        if result.node == node && leaf >= suspect_from && result.outcome.status == Status::Ok {
+            fallen.push(record);
+        }
+    }
+    let revocation = Revocation { node, leaf: index, suspect_from, fallen };
+    context.output.print(&revocation, |revocation| {
+        let results = counted(revocation.fallen.len(), "passing result");
+        let Revocation { node, leaf, suspect_from, fallen: _ } = revocation;
+        format!(
+            "revoked node {} in entry {leaf}; suspect from entry {suspect_from} on: {results} fall\nthe rankings before: muster rank TASK --as-of {leaf}",
+            node.short()
+        )
+    });
+    Ok(())
 }
 
 fn list(nodes: &[NodeView]) -> String {

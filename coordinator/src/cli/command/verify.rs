@@ -111,24 +111,22 @@ fn answer(reading: &Reading, view: &VerifyView, leaf: Option<LeafIndex>) -> Resu
     };
     for (at, bytes) in reading.entries(reading.log.size())? {
         let Ok(entry) = Entry::read(&bytes) else { continue };
-        match entry.body {
-            Body::HoldoutOpened(opened) if opened.commitment == view.commitment => {
-                answer.openings = answer.openings.max(opened.opening);
-            }
-            Body::Verification(verification) if Some(at) == leaf => {
-                let outcome = verification.result.outcome;
-                answer.opening = Some(verification.holdout.opening);
-                answer.passed =
-                    verification.verdict == HoldoutVerdict::Passed && outcome.status == Status::Ok;
-                answer.holdout = Some(verification.verdict);
-                answer.status = Some(outcome.status);
-                answer.cause = outcome
-                    .cause
-                    .map(|cause| format!("{} [{}]", cause.message, cause.code))
-                    .unwrap_or_default();
-                answer.record = Some(entry.record);
-            }
-            _ => {}
+        if let Body::HoldoutOpened(opened) = &entry.body
+            && opened.commitment == view.commitment
+        {
+            answer.openings = answer.openings.max(opened.opening);
+        }
+        if let Body::Verification(verification) = entry.body
+            && Some(at) == leaf
+        {
+            let outcome = verification.result.outcome;
+            answer.opening = Some(verification.holdout.opening);
+            answer.passed = verification.verdict == HoldoutVerdict::Passed && outcome.status == Status::Ok;
+            answer.holdout = Some(verification.verdict);
+            answer.status = Some(outcome.status);
+            answer.cause =
+                outcome.cause.map(|cause| format!("{} [{}]", cause.message, cause.code)).unwrap_or_default();
+            answer.record = Some(entry.record);
         }
     }
     Ok(answer)

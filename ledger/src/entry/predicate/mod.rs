@@ -13,7 +13,7 @@ pub use attempt::{
 pub use definition::{Genesis, PolicyAdded, TaskAdded};
 pub use finding::{DetectorName, Finding, FindingJudgement, FindingScope};
 pub use holdout::{HoldoutOpened, HoldoutVerdict, OpenedHoldout, Verification};
-pub use node::NodeEnrol;
+pub use node::{NodeEnrol, NodeRevoke};
 pub use result::{Build, CaseEvidence, Environment, Evidence, Harness, ResultRecord, VolatileFacts};
 
 use serde::Serialize;
@@ -26,6 +26,7 @@ pub enum Kind {
     Task,
     Policy,
     NodeEnrol,
+    NodeRevoke,
     AttemptGranted,
     AttemptLost,
     AttemptRefused,
@@ -37,11 +38,12 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Genesis,
         Self::Task,
         Self::Policy,
         Self::NodeEnrol,
+        Self::NodeRevoke,
         Self::AttemptGranted,
         Self::AttemptLost,
         Self::AttemptRefused,
@@ -58,6 +60,7 @@ impl Kind {
             Self::Task => "task",
             Self::Policy => "policy",
             Self::NodeEnrol => "node-enrol",
+            Self::NodeRevoke => "node-revoke",
             Self::AttemptGranted => "attempt-granted",
             Self::AttemptLost => "attempt-lost",
             Self::AttemptRefused => "attempt-refused",
@@ -82,6 +85,7 @@ impl Kind {
             | Self::Task
             | Self::Policy
             | Self::NodeEnrol
+            | Self::NodeRevoke
             | Self::AttemptGranted
             | Self::AttemptLost
             | Self::AttemptRefused

@@ -262,6 +262,11 @@ impl<'a> SemanticCheck<'a> {
                 self.contents.check_candidate(finding.candidate, None, &mut self.notes);
                 self.holdouts.found(finding, &mut self.notes);
             }
+            Body::NodeRevoke(revoke) => {
+                if self.notes.leaf.is_some_and(|leaf| revoke.suspect_from > leaf) {
+                    self.notes.error("suspect_from", "an entry that comes after the revocation");
+                }
+            }
             Body::NodeEnrol(_) | Body::Unknown { .. } => {}
         }
     }

@@ -323,3 +323,12 @@ fn a_finding_about_nothing_or_about_something_else_is_found() {
     assert_found(&report, 10, "record", "no result of this name");
     assert_found(&report, 11, "record", "another task, candidate or class");
 }
+
+#[test]
+fn a_revocation_that_suspects_what_is_still_to_come_is_found() {
+    let mut story = story();
+    story.entries.push(story.world.revoked(3));
+    assert_eq!(report(&story.world, &story.entries).findings, []);
+    *story.entries.last_mut().unwrap() = story.world.revoked(10);
+    assert_found(&report(&story.world, &story.entries), 9, "suspect_from", "after the revocation");
+}

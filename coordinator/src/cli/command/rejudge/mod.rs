@@ -15,7 +15,7 @@ use fleet_config::domain::{BlobRef, LeafIndex, RecordId, TaskId, canonical};
 use fleet_config::refusal::Refusal;
 use ledger::detect::{Detector, Seen};
 use ledger::entry::predicate::{DetectorName, FindingJudgement, FindingScope};
-use plan::{Library, Stored};
+use plan::{Library, News, Stored};
 use serde::Serialize;
 
 /// What came of it.
@@ -88,10 +88,13 @@ async fn record(
     (seen, rerun): (Option<Seen>, Option<RecordId>),
     answer: &mut Answer,
 ) -> Result<(), Refusal> {
-    let Some(news) = library.news(detector, stored, seen) else { return Ok(()) };
-    let Some(Seen { judgement, scope, code, cause, evidence }) = news else {
-        answer.known += 1;
-        return Ok(());
+    let Seen { judgement, scope, code, cause, evidence } = match library.news(detector, stored, seen) {
+        News::Nothing => return Ok(()),
+        News::Known => {
+            answer.known += 1;
+            return Ok(());
+        }
+        News::Fresh(seen) => seen,
     };
     let mut finding = None;
     if !args.dry_run {

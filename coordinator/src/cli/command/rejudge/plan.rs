@@ -28,6 +28,15 @@ impl Stored {
     }
 }
 
+/// Whether there is something to record.
+#[derive(Debug)]
+pub(super) enum News {
+    Nothing,
+    /// The detector said so before.
+    Known,
+    Fresh(Seen),
+}
+
 /// The results asked about, newest first, and what else judging them needs.
 #[derive(Debug)]
 pub(super) struct Library {
@@ -71,6 +80,7 @@ impl Library {
                 Body::Genesis(_)
                 | Body::Policy(_)
                 | Body::NodeEnrol(_)
+                | Body::NodeRevoke(_)
                 | Body::AttemptGranted(_)
                 | Body::AttemptLost(_)
                 | Body::AttemptRefused(_)
@@ -113,13 +123,8 @@ impl Library {
         examine(detector, &Evidenced { record, task, candidate, environment: environment.as_ref(), sources })
     }
 
-    /// What is new about a result: nothing to say; `Some(None)` where it was said before; else what to record.
-    pub(super) fn news(
-        &self,
-        detector: Detector,
-        stored: &Stored,
-        seen: Option<Seen>,
-    ) -> Option<Option<Seen>> {
+    /// What is new about a result.
+    pub(super) fn news(&self, detector: Detector, stored: &Stored, seen: Option<Seen>) -> News {
         let judged = stored.judged();
         let by_it = |noted: &&Noted| noted.detector.name == detector.word() && noted.covers(&judged);
         let said = self.findings.iter().rev().find(by_it);
@@ -127,17 +132,17 @@ impl Library {
             (Some(seen), Some(said)) => {
                 let is_known = said.detector == detector.name()
                     && (said.judgement, said.code.as_str()) == (seen.judgement, seen.code);
-                Some((!is_known).then_some(seen))
+                if is_known { News::Known } else { News::Fresh(seen) }
             }
-            (Some(seen), None) => Some(Some(seen)),
-            (None, Some(said)) if said.judgement != FindingJudgement::Stands => Some(Some(Seen {
+            (Some(seen), None) => News::Fresh(seen),
+            (None, Some(said)) if said.judgement != FindingJudgement::Stands => News::Fresh(Seen {
                 judgement: FindingJudgement::Stands,
                 scope: said.scope,
                 code: "stands",
                 cause: format!("{} sees nothing wrong any more; {} did", detector.name(), said.detector),
                 evidence: json!({"lifts": said.finding.to_string()}),
-            })),
-            (None, Some(_) | None) => None,
+            }),
+            (None, Some(_) | None) => News::Nothing,
         }
     }
 
