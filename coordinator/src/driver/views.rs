@@ -45,7 +45,8 @@ impl Driver {
             }
             Request::Revoked { node, reply } => {
                 self.revoked(node);
-                drop(reply.send(()));
+                // As below: a client that went away needs no answer.
+                let _unheard = reply.send(());
             }
             Request::CreateInvite { invite, reply } => {
                 let request = self.await_reply(reply);
