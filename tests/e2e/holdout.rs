@@ -167,7 +167,7 @@ fn a_search_cell_never_touches_a_holdout() {
     let calls = "extern \"C\" { int open(const char*, int, ...); }";
     let wrong = "{ if (i < n) z[i] = -77.0f; return; }";
     let reads = kernel(calls, &format!("  static int f = open(\"{path}\", 0); if (f < 0) {wrong}\n{RIGHT}"));
-    let waits = kernel("", &format!("  if (n != {}) {wrong}\n{RIGHT}", &SEALED_SIZE));
+    let waits = kernel("", &format!("  if (n != {}) {wrong}\n{RIGHT}", SEALED_SIZE));
     let includes = kernel(&format!("#include \"{path}\""), RIGHT);
     let candidates = [("reads", reads), ("waits", waits), ("includes", includes)]
         .map(|(name, source)| fleet.write(&format!("{name}.cu"), source.as_bytes()));

@@ -212,7 +212,7 @@ fn words(text: &str) -> Vec<String> {
             '/' if rest.peek() == Some(&'*') => {
                 rest.next();
                 let mut last = ' ';
-                while let Some(c) = rest.next() {
+                for c in rest.by_ref() {
                     if last == '*' && c == '/' {
                         break;
                     }
