@@ -30,6 +30,8 @@ pub struct Wish {
     pub levels: Vec<Architecture>,
     /// Path of the compiler; `None` means the usual ones.
     pub compiler: Option<PathBuf>,
+    /// Files and folders with NVRTC, separated by colons; `None` means the usual places.
+    pub nvrtc: Option<PathBuf>,
     pub confinement: Confinement,
     /// Public signing key of the node, which its device names are derived from.
     pub node_key: [u8; 32],
@@ -105,9 +107,10 @@ pub fn cuda_offers(wish: &Wish) -> (Vec<Offer>, Option<String>) {
     if wish.confinement == Confinement::Full {
         return (Vec::new(), Some("GPUs run at sandbox level `kernel`, and `full` is asked for".to_owned()));
     }
-    let backend = Arc::new(CudaBackend::discover(&wish.cache, wish.confinement, wish.standby));
-    if let Some(reason) = backend.absence() {
-        return (Vec::new(), Some(reason.to_owned()));
+    let backend = CudaBackend::discover(&wish.cache, wish.confinement, wish.standby);
+    let backend = Arc::new(backend.with_nvrtc(wish.nvrtc.clone()));
+    if let (Some(cause), next) = (backend.absence(), backend.absence_next()) {
+        return (Vec::new(), Some(format!("{cause}; {}", next.unwrap_or_default())));
     }
     // Without a compiler every candidate would fail on this node's account.
     if let Err(reason) = backend.compiler() {

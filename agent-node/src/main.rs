@@ -24,8 +24,8 @@ fn main() -> ExitCode {
         Command::CheckTask(arguments) => cli::exit(cli::check_task(&arguments)),
         Command::TaskStrength(arguments) => cli::exit(cli::task_strength(&arguments)),
         Command::Devices(arguments) => cli::exit(cli::devices(&arguments)),
-        Command::Compile(arguments) => cli::compile(&arguments),
         Command::Bench(command) => cli::exit(cli::bench(&command)),
+        Command::Compile(arguments) => cli::exit(cli::compile(&arguments)),
         Command::CheckCuda(arguments) => cli::check_cuda(&arguments),
     }
 }

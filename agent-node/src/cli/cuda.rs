@@ -1,7 +1,7 @@
-//! The subcommands `compile` and `check-cuda`, as text and as JSON.
+//! The subcommand `check-cuda`, as text and as JSON.
 
 use agent_node::backend::conformance::{AgainstItself, Verdict};
-use agent_node::backend::cuda::{Beside, OfflineArguments, Row, SelfCheck, compile_offline, self_check};
+use agent_node::backend::cuda::{Beside, SelfCheck, self_check};
 use agent_node::backend::pair::{Cache, Setting};
 use agent_node::sandbox::Confinement;
 use clap::Args;
@@ -11,39 +11,10 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// A source did not compile, or a check failed.
+/// A check failed.
 const FAILED: u8 = 1;
 /// Nothing could be tried.
 const UNUSABLE: u8 = 2;
-
-/// Arguments of `compile`.
-#[derive(Debug, Args)]
-#[command(after_help = "Example: muster-node compile kernel.cu --arch sm_90a,sm_100a --kernel saxpy")]
-pub(crate) struct CompileArguments {
-    /// The CUDA C++ source.
-    #[arg(required_unless_present = "task", conflicts_with = "task")]
-    file: Option<PathBuf>,
-    /// A task's folder or file: compiles its reference and baseline, and the candidates named by `--candidate`.
-    #[arg(long, value_name = "DIR")]
-    task: Option<PathBuf>,
-    /// A candidate of the task, as `muster submit` takes it; may be repeated.
-    #[arg(long, value_name = "FILE", requires = "task")]
-    candidate: Vec<PathBuf>,
-    /// Architectures, such as `sm_90a`; more than one are separated by commas.
-    #[arg(long, value_delimiter = ',', required = true, value_name = "ARCH")]
-    arch: Vec<String>,
-    /// Kernels that the file must define; templates with their arguments.
-    #[arg(long, value_name = "NAME", conflicts_with = "task")]
-    kernel: Vec<String>,
-    /// Where cubins are kept; by default below the user's cache folder.
-    #[arg(long, value_name = "DIR")]
-    cache: Option<PathBuf>,
-    #[command(flatten)]
-    sandbox: Sandbox,
-    /// One JSON document instead of text.
-    #[arg(long)]
-    json: bool,
-}
 
 /// Arguments of `check-cuda`.
 #[derive(Debug, Args)]
@@ -59,67 +30,16 @@ pub(crate) struct CheckArguments {
 }
 
 #[derive(Debug, Args)]
-struct Sandbox {
+pub(super) struct Sandbox {
     /// Runs compilers and candidates unconfined. Anything that they contain can then read and change what you can.
     #[arg(long)]
     unsafe_no_sandbox: bool,
 }
 
 impl Sandbox {
-    fn confinement(&self) -> Confinement {
+    pub(super) fn confinement(&self) -> Confinement {
         if self.unsafe_no_sandbox { Confinement::UnsafeNone } else { Confinement::Kernel }
     }
-}
-
-/// `muster-node compile`.
-pub(crate) fn compile(arguments: &CompileArguments) -> ExitCode {
-    let offline = OfflineArguments {
-        file: arguments.file.clone(),
-        task: arguments.task.clone(),
-        candidates: arguments.candidate.clone(),
-        kernels: arguments.kernel.clone(),
-        architectures: arguments.arch.clone(),
-        cache: arguments.cache.clone(),
-        confinement: arguments.sandbox.confinement(),
-    };
-    let rows = match compile_offline(&offline) {
-        Ok(rows) => rows,
-        Err(error) => {
-            eprintln!("muster-node compile: {error}");
-            return ExitCode::from(UNUSABLE);
-        }
-    };
-    if arguments.json {
-        println!("{}", json!({ "rows": rows }));
-    } else {
-        rows.iter().for_each(|row| println!("{}", text(row)));
-    }
-    if rows.iter().all(|row| row.outcome.is_none()) { ExitCode::SUCCESS } else { ExitCode::from(FAILED) }
-}
-
-fn text(row: &Row) -> String {
-    let Row { source, architecture, compiler, key, cubin: _, resources, log, outcome } = row;
-    let mut line = format!("{source} {architecture}: ");
-    match outcome {
-        None => {
-            let number = |name: &str| resources.get(name).copied().unwrap_or(0);
-            let _ = write!(
-                line,
-                "{} registers, {} + {} bytes spilled, {} bytes shared, {} bytes of cubin, {compiler}, key {}",
-                number("registers"),
-                number("spill_store_bytes"),
-                number("spill_load_bytes"),
-                number("shared_bytes"),
-                number("artefact_bytes"),
-                key.as_deref().unwrap_or("none"),
-            );
-        }
-        Some(outcome) => {
-            let message = outcome.cause.as_ref().map_or("", |cause| cause.message.as_str());
-            let _ = write!(line, "{} {message}\n{log}", outcome.status);
-        }
-    }
-    line
 }
 
 /// `muster-node check-cuda`.

@@ -2,9 +2,11 @@
 
 use super::settings::{device_confinement, passing_wish};
 use super::{DoctorArguments, UNFIT};
+use agent_node::backend::Backend as _;
 use agent_node::backend::conformance::{self, Bed, Finding, Verdict};
+use agent_node::backend::cuda::{CudaBackend, ToolchainFacts};
 use agent_node::backend::screen::{Missing, ScreenOffer};
-use agent_node::inventory::{Offer, cpu_offers};
+use agent_node::inventory::{Offer, Wish, cpu_offers};
 use agent_node::probe::cpu_levels;
 use agent_node::sandbox::{self, Confinement, Layer, Level};
 use agent_node::scratch::Scratch;
@@ -31,6 +33,9 @@ struct Check {
     /// What to do; empty when nothing is to be done.
     next: String,
 }
+
+/// What to do where there is no compiler for GPUs.
+const INSTALL_NVRTC: &str = "GPUs cannot be offered and `muster compile` cannot work: install a CUDA toolkit, or the Python packages nvidia-cuda-nvrtc, -runtime, -cccl and -crt; or say where NVRTC is with --nvrtc";
 
 #[derive(Debug, Serialize)]
 struct Report {
@@ -59,6 +64,7 @@ pub(crate) fn doctor(arguments: &DoctorArguments) -> anyhow::Result<ExitCode> {
             }
             Err(refusal) => report.put("C++ compiler", State::Lacking, refusal.cause, &refusal.next),
         }
+        report.checks.extend(cuda_checks(&wish));
     }
     let fit = report.checks.iter().all(|check| check.state != State::Lacking);
     if arguments.json {
@@ -73,6 +79,36 @@ impl Report {
     fn put(&mut self, name: &str, state: State, detail: impl Into<String>, next: &str) {
         let (name, detail, next) = (name.to_owned(), detail.into(), next.to_owned());
         self.checks.push(Check { name, state, detail, next });
+    }
+    fn put_toolchain(&mut self, facts: &ToolchainFacts) {
+        let ToolchainFacts {
+            name,
+            digest,
+            library,
+            library_digest: _,
+            origin,
+            architectures,
+            includes: _,
+            headers,
+            headers_lacking,
+        } = facts;
+        let numbers: Vec<String> = architectures.iter().map(ToString::to_string).collect();
+        let list = |names: &[&str]| if names.is_empty() { "none".to_owned() } else { names.join(" ") };
+        let detail = format!(
+            "{name}, {} ({}), toolchain {digest}, architectures {}, headers {}",
+            library.display(),
+            origin.words(),
+            numbers.join(" "),
+            list(headers)
+        );
+        if headers_lacking.is_empty() {
+            return self.put("NVRTC", State::Ok, detail, "");
+        }
+        let next = format!(
+            "kernels that include {} do not compile: install that toolkit's headers (Python packages nvidia-cuda-runtime, -cccl and -crt of the same version)",
+            headers_lacking.join(", ")
+        );
+        self.put("NVRTC", State::Weak, detail, &next);
     }
     fn put_layer(&mut self, name: &str, layer: &Layer, if_absent: State) {
         match layer {
@@ -125,6 +161,47 @@ fn screen_checks(offer: &Offer) -> Vec<Check> {
             None => report.put(&name, State::Ok, screen.to_string(), ""),
             Some(Missing { cause, next }) => report.put(&name, State::Weak, cause, &next),
         }
+    }
+    report.checks
+}
+
+/// Devices and compilers of NVIDIA. A machine without either is a good node, so nothing here is lacking.
+fn cuda_checks(wish: &Wish) -> Vec<Check> {
+    let mut report = Report { checks: Vec::new() };
+    let backend = CudaBackend::discover(&wish.cache, wish.confinement).with_nvrtc(wish.nvrtc.clone());
+    for device in backend.devices() {
+        let model = text(device.identity.get(field::DEVICE_MODEL));
+        let detail = format!("{model}, {}, {}", device.id, device.architecture);
+        match wish.confinement {
+            Confinement::Full => {
+                report.put(
+                    "CUDA device",
+                    State::Weak,
+                    detail,
+                    "GPUs are offered at sandbox level `kernel` only",
+                );
+            }
+            Confinement::Required | Confinement::Kernel | Confinement::UnsafeNone => {
+                report.put("CUDA device", State::Ok, detail, "");
+            }
+        }
+    }
+    if let (Some(cause), next) = (backend.absence(), backend.absence_next()) {
+        report.put("CUDA device", State::Weak, format!("none: {cause}"), next.unwrap_or_default());
+    }
+    match backend.toolchains() {
+        Ok((toolchains, unusable)) => {
+            toolchains.iter().for_each(|facts| report.put_toolchain(facts));
+            for cause in unusable {
+                report.put(
+                    "NVRTC",
+                    State::Weak,
+                    cause,
+                    "install another version, or leave it out of the search",
+                );
+            }
+        }
+        Err(cause) => report.put("NVRTC", State::Weak, cause, INSTALL_NVRTC),
     }
     report.checks
 }

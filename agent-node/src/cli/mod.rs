@@ -2,6 +2,7 @@
 
 mod bench;
 mod check_task;
+mod compile;
 mod cuda;
 mod devices;
 mod doctor;
@@ -11,7 +12,8 @@ mod task_strength;
 
 pub(crate) use bench::bench;
 pub(crate) use check_task::check_task;
-pub(crate) use cuda::{check_cuda, compile};
+pub(crate) use compile::compile;
+pub(crate) use cuda::check_cuda;
 pub(crate) use devices::devices;
 pub(crate) use doctor::doctor;
 pub(crate) use run::run;
@@ -77,11 +79,11 @@ pub(crate) enum Command {
     /// Compiles one CUDA source with NVRTC; started by the node alone.
     #[command(hide = true)]
     NvrtcCompile,
-    /// Compile CUDA C++ for any architecture without a GPU: diagnostics, registers, spills, shared memory.
-    Compile(cuda::CompileArguments),
     /// Measure the CPU device over a folder of kernels such as `tests/kernels`.
     #[command(subcommand)]
     Bench(BenchCommand),
+    /// Compile CUDA C++ for any architecture without a GPU: diagnostics, registers, spills, shared memory.
+    Compile(compile::CompileArguments),
     /// Look for CUDA devices and NVRTC, and run the conformance suite on each device.
     CheckCuda(cuda::CheckArguments),
 }
@@ -128,6 +130,9 @@ pub(crate) struct DeviceArguments {
     /// The C++ compiler. Default: g++, else clang++, from the usual folders.
     #[arg(long, value_name = "PATH")]
     pub(crate) compiler: Option<PathBuf>,
+    /// Look for NVRTC here alone: files and folders, separated by colons. Default: MUSTER_NVRTC, else the usual places.
+    #[arg(long, value_name = "PATHS")]
+    pub(crate) nvrtc: Option<PathBuf>,
     /// Sandbox level: best (what this machine gives, kernel at least), full (or refuse to start; no GPUs), kernel.
     #[arg(long, env = "MUSTER_NODE_SANDBOX", value_name = "LEVEL")]
     pub(crate) sandbox: Option<SandboxWish>,

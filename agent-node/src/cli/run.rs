@@ -75,6 +75,7 @@ async fn work(settings: NodeSettings, state: State, invite: Option<Invite>) -> a
     let wish = Wish {
         levels: levels(&settings)?,
         compiler: (!settings.compiler.is_empty()).then(|| PathBuf::from(&settings.compiler)),
+        nvrtc: (!settings.nvrtc.is_empty()).then(|| PathBuf::from(&settings.nvrtc)),
         confinement,
         node_key: key.public().to_bytes(),
         harness: harness.clone(),

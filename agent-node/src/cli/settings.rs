@@ -36,6 +36,9 @@ pub(super) fn settings(arguments: &RunArguments) -> Result<NodeSettings, Refusal
     if let Some(compiler) = &arguments.devices.compiler {
         settings.compiler = text(compiler);
     }
+    if let Some(nvrtc) = &arguments.devices.nvrtc {
+        settings.nvrtc = text(nvrtc);
+    }
     if !arguments.devices.levels.is_empty() {
         settings.devices.levels = arguments.devices.levels.iter().map(ToString::to_string).collect();
     }
@@ -138,6 +141,7 @@ pub(super) fn passing_wish(arguments: &DeviceArguments, folder: &Path) -> anyhow
     Ok(Wish {
         levels: arguments.levels.clone(),
         compiler: arguments.compiler.clone(),
+        nvrtc: arguments.nvrtc.clone(),
         confinement,
         node_key: [0; 32],
         harness: harness().context("cannot read this executable")?,

@@ -50,7 +50,7 @@ use tests::tests_task;
 
 pub use context::{Assignment, BlobFault, BlobSource, Context, Hold, Machine, Node};
 pub use fault::{Party, Stop};
-pub(crate) use resolve::entries;
+pub(crate) use resolve::{entries, resolved};
 pub use sign::{FinishedAttempt, SignError};
 
 use crate::backend::Failure;

@@ -62,6 +62,16 @@ pub(super) fn shapes(task: &Task, case: &Case) -> Result<BTreeMap<String, Vec<u6
     Ok(shapes)
 }
 
+/// A candidate's plan as numbers, for whoever compiles without a device.
+pub(crate) fn resolved(
+    task: &Task,
+    case: &Case,
+    attributes: &BTreeMap<String, i64>,
+    plan: &LaunchPlan,
+) -> Result<Evaluation, Failure> {
+    resolve(Setting { task, case, attributes, party: Party::Candidate }, plan)
+}
+
 /// `plan` as numbers: buffers with sizes, geometry, scalar bytes, argument order.
 pub(super) fn resolve(setting: Setting<'_>, plan: &LaunchPlan) -> Result<Evaluation, Failure> {
     let Setting { task, case, attributes, party } = setting;

@@ -46,6 +46,7 @@ impl Place {
         let wish = Wish {
             levels: Vec::new(),
             compiler: None,
+            nvrtc: None,
             confinement: Confinement::Required,
             node_key: [1; 32],
             harness: harness().unwrap(),

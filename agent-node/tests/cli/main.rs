@@ -2,6 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "a test's helper fails the test by panicking")]
 #![expect(clippy::disallowed_methods, reason = "these tests start the program that users start")]
 
+mod driver;
+
 use agent_node::session::NodeFolder;
 use fleet_config::domain::{DeviceDescription, DeviceKind, Sha256};
 use fleet_config::invite::{Invite, InviteId, InviteSecret};

@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test's helper fails the test by panicking")]
 
+mod compile;
+
 use agent_node::backend::conformance::{Bed, Verdict, check};
 use agent_node::backend::cuda::{CudaBackend, STANDBY};
 use agent_node::backend::{

@@ -83,6 +83,8 @@ pub(super) enum Command {
     /// Verify and read the ledger (no coordinator needed)
     #[command(subcommand)]
     Ledger(LedgerCommand),
+    /// Compile for any NVIDIA architecture without a GPU: diagnostics, and what each kernel uses (no coordinator needed)
+    Compile(CompileArgs),
     /// What this machine has and lacks, and what to do about it
     #[command(after_help = "Example:\n  muster doctor --json")]
     Doctor,
@@ -247,6 +249,45 @@ pub(super) struct SubmitArgs {
     /// Write the signed receipt to this file
     #[arg(long, value_name = "FILE")]
     pub receipt: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  muster compile kernel.cu\n  muster compile kernel.cu --arch sm_90a --threads 128 --dynamic-shared 65536\n  muster compile scripts/sample scripts/sample/candidates/tiled.cu --arch sm_80,sm_100a --json\n\nNeeds NVRTC (a CUDA toolkit, or the Python package nvidia-cuda-nvrtc); `muster doctor` lists those found.\nExit code 1: something did not compile for an architecture."
+)]
+pub(super) struct CompileArgs {
+    /// A source; or a task (its folder or file), then candidates of it
+    #[arg(required = true, value_name = "FILE|TASK CANDIDATE…")]
+    pub sources: Vec<PathBuf>,
+    /// Architectures, separated by commas
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "ARCH,…",
+        default_value = "sm_80,sm_89,sm_90a,sm_100a,sm_120a"
+    )]
+    pub arch: Vec<String>,
+    /// Kernels that a single source must define; templates with their arguments
+    #[arg(long, value_name = "NAME")]
+    pub kernel: Vec<String>,
+    /// A compiler flag, such as --use_fast_math, -lineinfo or -std=c++20; may be repeated
+    #[arg(long, value_name = "FLAG", allow_hyphen_values = true)]
+    pub flag: Vec<String>,
+    /// Threads of a block, for the occupancy [default: the task's plan, else the kernel's own, else 256]
+    #[arg(long, value_name = "COUNT")]
+    pub threads: Option<u64>,
+    /// Bytes of dynamic shared memory of a block [default: the task's plan, else 0]
+    #[arg(long, value_name = "BYTES")]
+    pub dynamic_shared: Option<u64>,
+    /// Look for NVRTC here alone: files and folders, separated by colons [default: $MUSTER_NVRTC, else the usual places]
+    #[arg(long, value_name = "PATHS")]
+    pub nvrtc: Option<PathBuf>,
+    /// The toolchain to take where there are several: its version (12, 13.0) or the first digits of its digest
+    #[arg(long, value_name = "NAME")]
+    pub toolchain: Option<String>,
+    /// Let the compiler run without a sandbox
+    #[arg(long)]
+    pub unsafe_no_sandbox: bool,
 }
 
 #[derive(Debug, Args)]

@@ -81,6 +81,7 @@ async fn dispatch(context: &Context, command: Command) -> Result<Ending, Refusal
         Command::Show(args) => command::show::run(context, &args),
         Command::Node(args) => command::node::run(context, args).await,
         Command::Ledger(args) => command::ledger::run(context, args).await,
+        Command::Compile(args) => command::compile::run(context, &args),
         Command::Doctor => command::doctor::run(context),
         Command::Bench(args) => command::bench::run(context, args).await,
     }

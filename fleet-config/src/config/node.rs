@@ -23,6 +23,9 @@ pub struct NodeSettings {
     pub devices: DeviceSettings,
     /// Path of the C++ compiler. Default: empty, which means `g++`, else `clang++`, from the usual folders.
     pub compiler: String,
+    /// Files and folders with NVRTC, separated by colons; nothing else is searched then. Default: empty, which means
+    /// `$MUSTER_NVRTC`, else the usual places.
+    pub nvrtc: String,
     /// Sandbox level: `best` is what the machine gives, `kernel` at least; `full` refuses to start without namespaces and
     /// offers no GPU; `kernel` makes no namespaces. Default: `best`.
     pub sandbox: SandboxWish,
@@ -101,6 +104,7 @@ impl Default for NodeSettings {
             log: "info".to_owned(),
             devices: DeviceSettings::default(),
             compiler: String::new(),
+            nvrtc: String::new(),
             sandbox: SandboxWish::Best,
             unsafe_no_sandbox: false,
             limits: NodeLimits::default(),

@@ -1,7 +1,7 @@
 //! Measurement policies: how time is taken, as named, versioned, hashed objects.
 
 use super::canonical::{CanonicalError, Document};
-use super::{Milliseconds, OptionalStage, PolicyId, Screen};
+use super::{Digest, Milliseconds, OptionalStage, PolicyId, Screen};
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -36,10 +36,14 @@ pub struct MeasurementPolicy {
     /// Stages of validation that do not run, in their order.
     #[serde(default)]
     pub left_out: Vec<OptionalStage>,
+    /// The one toolchain that may compile for GPUs, by the digest of all that it reads beside a candidate; `None` lets
+    /// each node take its own. A cell whose node or architecture it lacks is `unsupported_on_device`.
+    #[serde(default)]
+    pub toolchain: Option<Digest>,
 }
 
-/// The fields in the order of their declaration; `screens` is a field of the second and third form alone and `left_out`
-/// of the third, so that policies without any keep their bytes.
+/// The fields in the order of their declaration; each form has those of the one before and one more, `screens` from the
+/// second, `left_out` from the third and `toolchain` in the fourth, so that policies without any keep their bytes.
 impl Serialize for MeasurementPolicy {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self {
@@ -58,9 +62,12 @@ impl Serialize for MeasurementPolicy {
             compiler_flags,
             screens,
             left_out,
+            toolchain,
         } = self;
-        let (has_screens, leaves_out) = (!screens.is_empty(), !left_out.is_empty());
-        let fields = 13 + usize::from(has_screens || leaves_out) + usize::from(leaves_out);
+        let pins = toolchain.is_some();
+        let leaves_out = pins || !left_out.is_empty();
+        let has_screens = leaves_out || !screens.is_empty();
+        let fields = 13 + usize::from(has_screens) + usize::from(leaves_out) + usize::from(pins);
         let mut form = serializer.serialize_struct("MeasurementPolicy", fields)?;
         form.serialize_field("format", format)?;
         form.serialize_field("name", name)?;
@@ -75,11 +82,14 @@ impl Serialize for MeasurementPolicy {
         form.serialize_field("draws", draws)?;
         form.serialize_field("fp_contract", fp_contract)?;
         form.serialize_field("compiler_flags", compiler_flags)?;
-        if has_screens || leaves_out {
+        if has_screens {
             form.serialize_field("screens", screens)?;
         }
         if leaves_out {
             form.serialize_field("left_out", left_out)?;
+        }
+        if let Some(toolchain) = toolchain {
+            form.serialize_field("toolchain", toolchain)?;
         }
         form.end()
     }
@@ -133,12 +143,20 @@ impl MeasurementPolicy {
     /// The form of a policy that leaves out stages.
     pub const FORMAT_WITH_STAGES: &str = "muster.policy/3";
 
-    /// The form that a policy with these screens has, which leaves out these stages.
-    pub fn format_for(screens: &[Screen], left_out: &[OptionalStage]) -> &'static str {
-        match (screens, left_out) {
-            ([], []) => Self::FORMAT,
-            (_, []) => Self::FORMAT_WITH_SCREENS,
-            (_, _) => Self::FORMAT_WITH_STAGES,
+    /// The form of a policy that pins a toolchain.
+    pub const FORMAT_WITH_TOOLCHAIN: &str = "muster.policy/4";
+
+    /// The form that a policy with these fields has.
+    pub fn format_for(
+        screens: &[Screen],
+        left_out: &[OptionalStage],
+        toolchain: Option<Digest>,
+    ) -> &'static str {
+        match (screens, left_out, toolchain) {
+            (_, _, Some(_)) => Self::FORMAT_WITH_TOOLCHAIN,
+            ([], [], None) => Self::FORMAT,
+            (_, [], None) => Self::FORMAT_WITH_SCREENS,
+            (_, _, None) => Self::FORMAT_WITH_STAGES,
         }
     }
 
@@ -165,6 +183,7 @@ impl MeasurementPolicy {
             compiler_flags: vec!["-O2".to_owned(), "-std=c++17".to_owned()],
             screens: Vec::new(),
             left_out: Vec::new(),
+            toolchain: None,
         }
     }
 
@@ -200,6 +219,7 @@ impl MeasurementPolicy {
             compiler_flags: vec!["-std=c++17".to_owned()],
             screens: Vec::new(),
             left_out: Vec::new(),
+            toolchain: None,
         }
     }
 
@@ -214,7 +234,7 @@ impl MeasurementPolicy {
                 _ => words.join(","),
             };
             self.name = format!("{}+screens={words}", self.name);
-            Self::format_for(&screens, &self.left_out).clone_into(&mut self.format);
+            Self::format_for(&screens, &self.left_out, self.toolchain).clone_into(&mut self.format);
             self.screens = screens;
         }
         self
@@ -227,8 +247,36 @@ impl MeasurementPolicy {
             OptionalStage::ALL.into_iter().filter(|stage| !stages.contains(stage)).collect();
         if left_out != self.left_out {
             self.name = format!("{}+stages={}", self.name, OptionalStage::words(stages));
-            Self::format_for(&self.screens, &left_out).clone_into(&mut self.format);
+            Self::format_for(&self.screens, &left_out, self.toolchain).clone_into(&mut self.format);
             self.left_out = left_out;
+        }
+        self
+    }
+
+    /// The same with one toolchain for all GPU compilations, under a name that says so.
+    #[must_use]
+    pub fn with_toolchain(mut self, toolchain: Digest) -> Self {
+        if self.toolchain != Some(toolchain) {
+            self.name = format!("{}+toolchain={}", self.name, toolchain.short());
+            self.toolchain = Some(toolchain);
+            Self::format_for(&self.screens, &self.left_out, self.toolchain).clone_into(&mut self.format);
+        }
+        self
+    }
+
+    /// The same with further compiler flags, under a name that says so. Which flags a device takes is its own matter.
+    #[must_use]
+    pub fn with_flags(mut self, flags: Vec<String>) -> Self {
+        let flags: Vec<String> =
+            flags.into_iter().filter(|flag| !self.compiler_flags.contains(flag)).collect();
+        if !flags.is_empty() {
+            let words: Vec<&str> = flags.iter().map(|flag| flag.trim_start_matches('-')).collect();
+            self.name = format!("{}+flags={}", self.name, words.join(","));
+            // A later language standard stands in the place of the policy's own.
+            if flags.iter().any(|flag| flag.starts_with("-std=")) {
+                self.compiler_flags.retain(|flag| !flag.starts_with("-std="));
+            }
+            self.compiler_flags.extend(flags);
         }
         self
     }
@@ -280,5 +328,22 @@ mod tests {
             let bad = text.replacen("\"smoke\"", &format!("\"{stage}\""), 1);
             assert!(canonical::from_bytes::<MeasurementPolicy>(bad.as_bytes()).is_err(), "{stage}");
         }
+    }
+
+    #[test]
+    fn a_pinned_toolchain_and_flags_make_another_policy_and_the_first_keeps_its_bytes() {
+        let plain = MeasurementPolicy::gpu_paired();
+        let bytes = canonical::to_bytes(&plain).unwrap();
+        assert!(!String::from_utf8_lossy(&bytes).contains("toolchain"));
+        let pinned = plain.clone().with_toolchain(Digest([7; 32]));
+        assert_eq!((pinned.format.as_str(), plain.format.as_str()), ("muster.policy/4", "muster.policy/1"));
+        assert_eq!(pinned.name, "gpu-paired/1+toolchain=070707070707");
+        assert_ne!(pinned.id().unwrap(), plain.id().unwrap());
+        let read: MeasurementPolicy = canonical::from_bytes(&canonical::to_bytes(&pinned).unwrap()).unwrap();
+        assert_eq!(read, pinned);
+        let fast = plain.clone().with_flags(vec!["--use_fast_math".to_owned(), "-std=c++20".to_owned()]);
+        assert_eq!(fast.compiler_flags, ["--use_fast_math", "-std=c++20"]);
+        assert_eq!(fast.name, "gpu-paired/1+flags=use_fast_math,std=c++20");
+        assert_eq!(plain.clone().with_flags(vec!["-std=c++17".to_owned()]), plain);
     }
 }

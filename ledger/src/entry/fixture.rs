@@ -375,6 +375,7 @@ fn policy() -> MeasurementPolicy {
         compiler_flags: vec!["-O2".to_owned()],
         screens: Vec::new(),
         left_out: Vec::new(),
+        toolchain: None,
     }
 }
 

@@ -1,26 +1,31 @@
 //! From a candidate's source to a cubin: compile in the sandbox, check, keep by key.
 
-use super::architecture;
 use super::compiler_child::{Answer, CUBIN, Order, UnitOrder};
-use super::compiler_run::{Place, RunError, describe, run};
-use super::cubin::{self, Kernel};
-use super::diagnostics::{diagnose, resources, steady};
+use super::compiler_run::{Place, RunError, run};
+use super::cubin::{self, CubinError, Kernel};
+use super::diagnostics::{diagnose, said, steady};
 use super::failure::{self, infrastructure};
 use super::glue::glue;
 use super::nvrtc::CUBIN_MAX;
+use super::toolchain::{Toolchain, Toolchains};
 use super::toolkit::{self, Installation};
+use super::usage::{self, Usage};
 use crate::backend::{Artefact, CompileRequest, Failure, Portability, Sources};
+use crate::machine_lock::{MachineLockError, locked, unless};
 use crate::sandbox::Confinement;
 use fleet_config::domain::{BlobRef, Digest, FpContract, Stage};
+use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read};
+use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
-use std::sync::OnceLock;
 
 /// Raised when the way of compiling changes in a manner that no other part of the key sees.
 const RECIPE: &str = "muster.cuda-recipe/1";
+/// Implies `--fmad=true`, flushed denormals and approximate division and square root.
+const FAST_MATH: &str = "--use_fast_math";
 /// Log that is kept of a compilation.
 const LOG_MAX: usize = 256 << 10;
 /// Bytes of the description beside a cubin.
@@ -33,6 +38,8 @@ pub(super) struct Description {
     /// Always [`Description::FORMAT`].
     pub format: String,
     pub blob: BlobRef,
+    /// Of the instructions alone; see [`usage::of_cubin`].
+    pub code: Digest,
     pub architecture: String,
     pub compiler: String,
     pub flags: Vec<String>,
@@ -40,10 +47,12 @@ pub(super) struct Description {
     pub resources: BTreeMap<String, u64>,
     /// The kernels of the launch plan, in its order.
     pub kernels: Vec<Kernel>,
+    /// What each of them uses.
+    pub usage: Vec<Usage>,
 }
 
 impl Description {
-    pub(super) const FORMAT: &str = "muster.cubin/1";
+    pub(super) const FORMAT: &str = "muster.cubin/2";
 
     /// Reads what lies beside the cubin at `path`.
     pub(super) fn beside(path: &Path) -> io::Result<Self> {
@@ -66,90 +75,37 @@ pub enum CompilerError {
     Unusable(String),
 }
 
-/// NVRTC with a cache folder.
+/// The node's toolchains with a cache folder.
 #[derive(Debug)]
 pub(super) struct Compiler {
-    installation: Installation,
-    version: (i32, i32),
-    architectures: Vec<i32>,
+    toolchains: Toolchains,
     cache: PathBuf,
-    /// Of the libraries and headers; made when first asked for, since it reads 100 MB.
-    digests: OnceLock<Result<Digests, String>>,
-}
-
-#[derive(Debug, Clone)]
-struct Digests {
-    everything: blake3::Hash,
-    library: blake3::Hash,
 }
 
 impl Compiler {
-    /// The first usable NVRTC of `found`; a major version above `newest_major` (the driver's) is passed over, since its
-    /// cubins would not load.
+    /// Every usable NVRTC of `found`; see [`Toolchains::ask`].
     pub(super) fn choose(
         found: Vec<Installation>,
         newest_major: Option<i32>,
         cache: PathBuf,
         confinement: Confinement,
     ) -> Result<Self, CompilerError> {
-        if found.is_empty() {
-            return Err(CompilerError::Missing);
-        }
-        let mut refusals = Vec::new();
-        for installation in found {
-            let name = installation.library.display().to_string();
-            match describe(&installation, &cache, confinement) {
-                Ok(Answer::Library { major, minor, architectures }) => {
-                    if newest_major.is_none_or(|newest| major <= newest) {
-                        let version = (major, minor);
-                        let digests = OnceLock::new();
-                        return Ok(Self { installation, version, architectures, cache, digests });
-                    }
-                    refusals.push(format!("{name} is {major}.{minor}, newer than the driver"));
-                }
-                Ok(Answer::Failed { cause }) => refusals.push(cause),
-                Ok(other) => refusals.push(format!("{name} answered {other:?}")),
-                Err(error) => refusals.push(format!("{name}: {error}")),
-            }
-        }
-        Err(CompilerError::Unusable(refusals.join("; ")))
+        let toolchains = Toolchains::ask(found, newest_major, &cache, confinement)?;
+        Ok(Self { toolchains, cache })
     }
 
-    /// Where it lies, for people.
+    pub(super) fn toolchains(&self) -> &Toolchains {
+        &self.toolchains
+    }
+
+    /// Where the one lies that is taken where nothing else is asked for.
     pub(super) fn path(&self) -> &Path {
-        &self.installation.library
-    }
-
-    /// `NVRTC 13.0`, with the digest of the library.
-    pub(super) fn name(&self) -> Result<String, Failure> {
-        let library = self.digests()?.library.to_hex();
-        let (major, minor) = self.version;
-        Ok(format!("NVRTC {major}.{minor} blake3:{}", library.get(..16).unwrap_or("")))
-    }
-
-    fn digests(&self) -> Result<&Digests, Failure> {
-        let made = self.digests.get_or_init(|| {
-            let library = toolkit::content(&self.installation.library);
-            let everything = toolkit::digest(&self.installation);
-            match (library, everything) {
-                (Ok(library), Ok(everything)) => Ok(Digests { everything, library }),
-                (Err(error), _) | (_, Err(error)) => Err(error.to_string()),
-            }
-        });
-        made.as_ref().map_err(|error| infrastructure(Stage::Compile, "read the compiler's files", error))
+        &self.toolchains.first().installation.library
     }
 
     /// The artefact of `request`, from the cache or made now.
     pub(super) fn compile(&self, request: &CompileRequest) -> Result<Artefact, Failure> {
-        let number = architecture::number(&request.architecture)
-            .ok_or_else(|| failure::toolchain(format!("NVRTC makes no code for {}", request.architecture)))?;
-        if !self.architectures.iter().any(|known| u32::try_from(*known) == Ok(number)) {
-            let (major, minor) = self.version;
-            return Err(failure::toolchain(format!(
-                "NVRTC {major}.{minor} makes no code for {}; it knows {:?}",
-                request.architecture, self.architectures
-            )));
-        }
+        let (toolchain, number) = self.toolchains.select(&request.architecture, request.policy.toolchain)?;
         let tail = glue(&request.entries).map_err(|error| failure::glue(&error))?;
         check_tree(&request.sources)?;
         request.headers.iter().try_for_each(check_tree)?;
@@ -157,7 +113,7 @@ impl Compiler {
             return Err(failure::main_missing(&request.sources.main));
         }
         let flags = flags(request)?;
-        let key = self.key(request, &tail, &flags)?;
+        let key = key(toolchain, request, &tail, &flags)?;
         let folder = self.cache.join("cubins");
         let path = folder.join(format!("{key}.cubin"));
         let failed = |what: &str, error: io::Error| infrastructure(Stage::Compile, what, &error);
@@ -165,14 +121,22 @@ impl Compiler {
             Some(description) => description,
             None => {
                 fs::create_dir_all(&folder).map_err(|error| failed("make the cache folder", error))?;
-                let (bytes, description) = self.build(request, number, tail, flags)?;
-                // The description last: a cubin without one counts as absent.
-                let text = serde_json::to_vec(&description)
-                    .map_err(|error| failed("describe the cubin", error.into()))?;
-                place(&path, &bytes).map_err(|error| failed("keep the cubin", error))?;
-                place(&path.with_extension("json"), &text)
-                    .map_err(|error| failed("keep the cubin", error))?;
-                description
+                // Whoever comes first compiles; the others wait for it and find the cubin.
+                let _turn = self.turn(&folder, key, request)?;
+                match kept(&path) {
+                    Some(description) => description,
+                    None => {
+                        let order = Making { toolchain, request, number, tail, flags };
+                        let (bytes, description) = order.make()?;
+                        // The description last: a cubin without one counts as absent.
+                        let text = serde_json::to_vec(&description)
+                            .map_err(|error| failed("describe the cubin", error.into()))?;
+                        place(&path, &bytes).map_err(|error| failed("keep the cubin", error))?;
+                        place(&path.with_extension("json"), &text)
+                            .map_err(|error| failed("keep the cubin", error))?;
+                        description
+                    }
+                }
             }
         };
         Ok(Artefact {
@@ -188,118 +152,163 @@ impl Compiler {
         })
     }
 
-    fn key(&self, request: &CompileRequest, tail: &str, flags: &[String]) -> Result<Digest, Failure> {
-        let mut hasher = blake3::Hasher::new();
-        let mut add = |bytes: &[u8]| {
-            hasher.update(&(bytes.len() as u64).to_le_bytes());
-            hasher.update(bytes);
-        };
-        add(RECIPE.as_bytes());
-        add(self.digests()?.everything.as_bytes());
-        add(request.architecture.as_str().as_bytes());
-        add(request.sources.main.as_bytes());
-        add(tail.as_bytes());
-        for (kind, texts) in [("flag", flags.to_vec()), ("kernel", kernels(request))] {
-            for text in texts {
-                add(kind.as_bytes());
-                add(text.as_bytes());
-            }
+    /// Keeps every other compilation of the same key out until the guard goes: of this node and of all on this cache
+    /// folder. The lock files are as many as a byte has values, so that they need not be cleared away; two keys that
+    /// share one wait for each other, which costs little and is rare.
+    fn turn(&self, folder: &Path, key: Digest, request: &CompileRequest) -> Result<OwnedFd, Failure> {
+        let [first, ..] = key.0;
+        let file = folder.join(format!("compiling-{first:02x}.lock"));
+        let take =
+            move || -> Result<OwnedFd, MachineLockError> { locked(&file, FlockOperation::LockExclusive) };
+        match unless(take, &|| request.interrupt.asked()) {
+            Ok(Some(held)) => Ok(held),
+            Ok(None) => Err(failure::interrupted(Stage::Compile)),
+            Err(error) => Err(infrastructure(Stage::Compile, "wait for another compilation", &error)),
         }
-        for (root, tree) in std::iter::once(&request.sources).chain(&request.headers).enumerate() {
-            add(&(root as u64).to_le_bytes());
-            for (path, bytes) in &tree.files {
-                add(path.as_bytes());
-                add(bytes);
-            }
-        }
-        Ok(Digest(*hasher.finalize().as_bytes()))
     }
+}
 
-    fn build(
-        &self,
-        request: &CompileRequest,
-        number: u32,
-        tail: String,
-        flags: Vec<String>,
-    ) -> Result<(Vec<u8>, Description), Failure> {
-        let failed = |what: &str, error: io::Error| infrastructure(Stage::Compile, what, &error);
-        write_tree(&request.folder.join("source"), &request.sources)
-            .map_err(|error| failed("write the sources", error))?;
-        for (index, tree) in request.headers.iter().enumerate() {
-            let root = request.folder.join(format!("headers{index}"));
-            write_tree(&root, tree).map_err(|error| failed("write the headers", error))?;
+fn key(
+    toolchain: &Toolchain,
+    request: &CompileRequest,
+    tail: &str,
+    flags: &[String],
+) -> Result<Digest, Failure> {
+    let mut hasher = blake3::Hasher::new();
+    let mut add = |bytes: &[u8]| {
+        hasher.update(&(bytes.len() as u64).to_le_bytes());
+        hasher.update(bytes);
+    };
+    add(RECIPE.as_bytes());
+    add(toolchain.digest()?.as_bytes());
+    add(request.architecture.as_str().as_bytes());
+    add(request.sources.main.as_bytes());
+    add(tail.as_bytes());
+    for (kind, texts) in [("flag", flags.to_vec()), ("kernel", kernels(request))] {
+        for text in texts {
+            add(kind.as_bytes());
+            add(text.as_bytes());
         }
-        let mut options = flags.clone();
-        options.push("-I=source".to_owned());
-        options.extend((0..request.headers.len()).map(|index| format!("-I=headers{index}")));
-        options.extend(self.installation.includes.iter().map(|root| format!("-I={}", root.display())));
-        let unit =
-            UnitOrder { main: request.sources.main.clone(), glue: tail, options, kernels: kernels(request) };
-        let order = self.order(Some(unit));
-        let limit = request.limit.duration();
-        let place = Place { folder: &request.folder, confinement: request.confinement };
-        let (answer, output) = run(&order, &self.installation, place, limit, &request.interrupt).map_err(
-            |error| match error {
-                RunError::Interrupted => failure::interrupted(Stage::Compile),
-                RunError::Deadline => failure::compile_timeout(request.limit),
-                RunError::Died { signal, output } => {
-                    let message = format!("the compiler was ended by signal {signal}");
-                    let diagnosis = super::diagnostics::Diagnosis::Error { message, place: None };
-                    failure::diagnosis(diagnosis, &output)
-                }
-                RunError::Other(cause) => infrastructure(Stage::Compile, "run the compiler", &cause),
-            },
-        )?;
-        let (log, symbols) = match answer {
-            Answer::Compiled { log, symbols } => (cleaned(&log), symbols),
-            Answer::Refused { log } => {
-                let log = cleaned(&log);
-                return Err(failure::diagnosis(diagnose(&log), &log));
-            }
-            Answer::Option { log } => {
-                let (major, minor) = self.version;
-                let message = format!("NVRTC {major}.{minor} refuses the options {flags:?}");
-                return Err(failure::logged(failure::toolchain(message), cleaned(&log).as_bytes()));
-            }
-            Answer::Failed { cause } => {
-                let failure = infrastructure(Stage::Compile, "use NVRTC", &cause);
-                return Err(failure::logged(failure, output.as_bytes()));
-            }
-            Answer::Library { .. } => {
-                return Err(infrastructure(Stage::Compile, "use NVRTC", &"it answered another question"));
-            }
-        };
+    }
+    for (root, tree) in std::iter::once(&request.sources).chain(&request.headers).enumerate() {
+        add(&(root as u64).to_le_bytes());
+        for (path, bytes) in &tree.files {
+            add(path.as_bytes());
+            add(bytes);
+        }
+    }
+    Ok(Digest(*hasher.finalize().as_bytes()))
+}
+
+/// One compilation that has to be done.
+struct Making<'a> {
+    toolchain: &'a Toolchain,
+    request: &'a CompileRequest,
+    number: u32,
+    tail: String,
+    flags: Vec<String>,
+}
+
+impl Making<'_> {
+    fn make(self) -> Result<(Vec<u8>, Description), Failure> {
+        let Self { toolchain, request, number, tail, flags } = self;
+        let (log, symbols) = answered(toolchain, request, tail, &flags)?;
+        let failed = |what: &str, error: io::Error| infrastructure(Stage::Compile, what, &error);
         let bytes = read_bounded(&request.folder.join(CUBIN), CUBIN_MAX as u64)
             .map_err(|error| failed("read the cubin", error))?;
-        let found = cubin::kernels(&bytes, number)
-            .map_err(|error| infrastructure(Stage::Compile, "accept the cubin", &error))?;
+        let refused = |error: CubinError| infrastructure(Stage::Compile, "accept the cubin", &error);
+        let found = cubin::kernels(&bytes, number).map_err(refused)?;
         let kernels = ordered(&found, &symbols, &request.entries)?;
+        let (all, code) = usage::of_cubin(&bytes, number).map_err(refused)?;
+        let of = |kernel: &Kernel| all.iter().find(|usage| usage.symbol == kernel.symbol).cloned();
+        let mut usage: Vec<Usage> = kernels.iter().filter_map(of).collect();
+        usage::complete(&mut usage, &said(&log));
         let blob = BlobRef::of(&bytes);
-        let mut resources = resources(&log);
+        let mut resources = usage::resources(&usage);
         resources.insert("artefact_bytes".to_owned(), blob.size);
         let description = Description {
             format: Description::FORMAT.to_owned(),
             blob,
+            code: Digest(*code.as_bytes()),
             architecture: request.architecture.as_str().to_owned(),
-            compiler: self.name()?,
+            compiler: toolchain.name()?,
             flags,
             log,
             resources,
             kernels,
+            usage,
         };
         Ok((bytes, description))
     }
+}
 
-    fn order(&self, unit: Option<UnitOrder>) -> Order {
-        let Installation { library, builtins, includes: _ } = self.installation.clone();
-        Order { library, builtins, unit }
+/// Lets the sandboxed child compile; its log and the symbols of the asked kernels.
+fn answered(
+    toolchain: &Toolchain,
+    request: &CompileRequest,
+    tail: String,
+    flags: &[String],
+) -> Result<(String, Vec<String>), Failure> {
+    let failed = |what: &str, error: io::Error| infrastructure(Stage::Compile, what, &error);
+    write_tree(&request.folder.join("source"), &request.sources)
+        .map_err(|error| failed("write the sources", error))?;
+    for (index, tree) in request.headers.iter().enumerate() {
+        let root = request.folder.join(format!("headers{index}"));
+        write_tree(&root, tree).map_err(|error| failed("write the headers", error))?;
+    }
+    let installation = &toolchain.installation;
+    let mut options = flags.to_vec();
+    options.push("-I=source".to_owned());
+    options.extend((0..request.headers.len()).map(|index| format!("-I=headers{index}")));
+    options.extend(installation.includes.iter().map(|root| format!("-I={}", root.display())));
+    let unit =
+        UnitOrder { main: request.sources.main.clone(), glue: tail, options, kernels: kernels(request) };
+    let Installation { origin: _, library, builtins, includes: _ } = installation.clone();
+    let order = Order { library, builtins, unit: Some(unit) };
+    let limit = request.limit.duration();
+    let place = Place { folder: &request.folder, confinement: request.confinement };
+    let (answer, output) =
+        run(&order, installation, place, limit, &request.interrupt).map_err(|error| match error {
+            RunError::Interrupted => failure::interrupted(Stage::Compile),
+            RunError::Deadline => failure::compile_timeout(request.limit),
+            RunError::Died { signal, output } => {
+                let message = format!("the compiler was ended by signal {signal}");
+                let diagnosis = super::diagnostics::Diagnosis::Error { message, place: None };
+                failure::diagnosis(diagnosis, &output)
+            }
+            RunError::Other(cause) => infrastructure(Stage::Compile, "run the compiler", &cause),
+        })?;
+    match answer {
+        Answer::Compiled { log, symbols } => Ok((cleaned(&log), symbols)),
+        Answer::Refused { log } => {
+            let log = cleaned(&log);
+            Err(failure::diagnosis(diagnose(&log), &log))
+        }
+        Answer::Option { log } => {
+            let message = format!("{} refuses the options {flags:?}", toolchain.short_name());
+            Err(failure::logged(failure::toolchain(message), cleaned(&log).as_bytes()))
+        }
+        Answer::Failed { cause } => {
+            let failure = infrastructure(Stage::Compile, "use NVRTC", &cause);
+            Err(failure::logged(failure, output.as_bytes()))
+        }
+        Answer::Library { .. } => {
+            Err(infrastructure(Stage::Compile, "use NVRTC", &"it answered another question"))
+        }
     }
 }
 
 /// Flags of architecture and policy. Nothing that reads or writes files is let through.
 fn flags(request: &CompileRequest) -> Result<Vec<String>, Failure> {
-    const ALLOWED: [&str; 6] =
-        ["-std=c++14", "-std=c++17", "-std=c++20", "-lineinfo", "--extra-device-vectorization", "--restrict"];
+    const ALLOWED: [&str; 7] = [
+        "-std=c++14",
+        "-std=c++17",
+        "-std=c++20",
+        "-lineinfo",
+        FAST_MATH,
+        "--extra-device-vectorization",
+        "--restrict",
+    ];
     let mut flags = vec![format!("-arch={}", request.architecture.name())];
     flags.push(match request.policy.fp_contract {
         FpContract::Off => "--fmad=false".to_owned(),
@@ -308,6 +317,10 @@ fn flags(request: &CompileRequest) -> Result<Vec<String>, Failure> {
     for flag in &request.policy.compiler_flags {
         if !ALLOWED.contains(&flag.as_str()) {
             return Err(failure::flag(flag));
+        }
+        // Fast mathematics fuses multiplications and additions, whatever else is asked for.
+        if flag == FAST_MATH && request.policy.fp_contract == FpContract::Off {
+            return Err(failure::flag("--use_fast_math beside fp_contract = off"));
         }
         flags.push(flag.clone());
     }

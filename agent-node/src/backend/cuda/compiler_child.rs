@@ -3,6 +3,7 @@
 //! Files in the folder: `order.json` and `source/…`, `headers<N>/…` from the node; `answer.json` and `candidate.cubin`
 //! from here. The node trusts none of what it reads back.
 
+use super::assembly;
 use super::nvrtc::{Compiled, Nvrtc, NvrtcError};
 use crate::sandbox::lock_cuda_worker;
 use serde::{Deserialize, Serialize};
@@ -107,7 +108,26 @@ fn work() -> Result<Answer, ChildError> {
             fs::write(CUBIN, cubin).map_err(|error| ChildError::File("the cubin", error))?;
             Ok(Answer::Compiled { log, symbols })
         }
-        Compiled::Refused { log } => Ok(Answer::Refused { log }),
+        Compiled::Refused { log } => Ok(Answer::Refused { log: located(&nvrtc, &text, &unit, log) }),
         Compiled::Option { log } => Ok(Answer::Option { log }),
     }
+}
+
+/// The log, with the place in the source of what the assembler says first, where that can be found out.
+fn located(nvrtc: &Nvrtc, text: &str, unit: &UnitOrder, log: String) -> String {
+    let find = || -> Option<String> {
+        let (_, message) = assembly::first_error(&log)?;
+        // With line numbers the same PTX has other lines, so ptxas is asked again.
+        let again = assembly::options(&unit.options, false);
+        let Ok(Compiled::Refused { log: again }) = nvrtc.compile(text, &unit.main, &again, &[]) else {
+            return None;
+        };
+        let (at, _) = assembly::first_error(&again)?;
+        let ptx = nvrtc.ptx(text, &unit.main, &assembly::options(&unit.options, true)).ok()??;
+        let (file, line) = assembly::source_of(&ptx, at)?;
+        let folder = std::env::current_dir().ok()?;
+        let file = file.strip_prefix(&format!("{}/", folder.display())).unwrap_or(file);
+        Some(format!("{file}({line}): error: ptxas: {message}\n"))
+    };
+    find().unwrap_or_default() + &log
 }

@@ -26,7 +26,7 @@ pub(super) fn describe(
     // A folder of its own, so that two nodes on one cache do not meet.
     let folder = cache.join(format!("describe-{}", std::process::id()));
     fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let Installation { library, builtins, includes: _ } = installation.clone();
+    let Installation { library, builtins, includes: _, origin: _ } = installation.clone();
     let order = Order { library, builtins, unit: None };
     let place = Place { folder: &folder, confinement };
     let answer = run(&order, installation, place, DESCRIBE_LIMIT, &Interrupt::never());

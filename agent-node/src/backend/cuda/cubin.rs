@@ -18,6 +18,8 @@ const KERNELS_MAX: usize = 1024;
 const SYMBOL_MAX: usize = 16 << 10;
 /// Parameters of one kernel; CUDA bounds their bytes to 32,764.
 const PARAMETERS_MAX: usize = 4096;
+/// Attributes of one section: one for each parameter and each place of an instruction that the driver patches.
+const ATTRIBUTES_MAX: usize = 1 << 16;
 
 /// The attribute with ordinal, offset and size of one parameter.
 const PARAMETER: u8 = 0x17;
@@ -102,18 +104,31 @@ fn check_segments(file: &ElfFile64<'_, Endianness>, bytes: &[u8]) -> Result<(), 
     Ok(())
 }
 
-/// Sizes of the parameters in the attributes of one kernel; `None` if the bytes are malformed.
-fn parameters(mut data: &[u8]) -> Option<Vec<u32>> {
-    let mut sizes: Vec<(u16, u32)> = Vec::new();
+/// The attributes of one section in their order: number and payload, which is two bytes for those without a size;
+/// `None` if the bytes are malformed.
+pub(super) fn attributes(mut data: &[u8]) -> Option<Vec<(u8, &[u8])>> {
+    let mut found = Vec::new();
     while let [format, attribute, low, high, rest @ ..] = data {
-        let value = usize::from(u16::from_le_bytes([*low, *high]));
-        if *format != SIZED {
+        if *format == SIZED {
+            let size = usize::from(u16::from_le_bytes([*low, *high]));
+            found.push((*attribute, rest.get(..size)?));
+            data = rest.get(size..)?;
+        } else {
+            found.push((*attribute, data.get(2..4)?));
             data = rest;
-            continue;
         }
-        let payload = rest.get(..value)?;
-        data = rest.get(value..)?;
-        if *attribute == PARAMETER {
+        if found.len() > ATTRIBUTES_MAX {
+            return None;
+        }
+    }
+    data.is_empty().then_some(found)
+}
+
+/// Sizes of the parameters in the attributes of one kernel; `None` if the bytes are malformed.
+fn parameters(data: &[u8]) -> Option<Vec<u32>> {
+    let mut sizes: Vec<(u16, u32)> = Vec::new();
+    for (attribute, payload) in attributes(data)? {
+        if attribute == PARAMETER {
             // Index, ordinal, offset, and a word whose bits from 18 on are the size.
             let [_, _, _, _, o0, o1, _, _, w0, w1, w2, w3] = payload else { return None };
             let word = u32::from_le_bytes([*w0, *w1, *w2, *w3]);
@@ -122,9 +137,6 @@ fn parameters(mut data: &[u8]) -> Option<Vec<u32>> {
         if sizes.len() > PARAMETERS_MAX {
             return None;
         }
-    }
-    if !data.is_empty() {
-        return None;
     }
     sizes.sort_unstable();
     let gapless = sizes.iter().enumerate().all(|(index, (ordinal, _))| usize::from(*ordinal) == index);

@@ -96,7 +96,9 @@ fn error_line(line: &str) -> Option<(Option<SourcePlace>, &str)> {
     // What ptxas says about errors is indented in some versions.
     if let Some(rest) = line.trim_start().strip_prefix("ptxas ") {
         let (head, message) = rest.split_once(':')?;
-        let is_error = matches!(head.trim(), "error" | "fatal");
+        // `application ptx input, line 23; error`: that line is one of the PTX, which nobody sees.
+        let kind = head.rsplit(';').next().unwrap_or(head).trim();
+        let is_error = matches!(kind, "error" | "fatal");
         return is_error.then(|| (None, message.trim()));
     }
     let at = ["): error", "): catastrophic error"].iter().filter_map(|mark| line.find(mark)).min();
@@ -113,7 +115,7 @@ fn error_line(line: &str) -> Option<(Option<SourcePlace>, &str)> {
 
 /// What ptxas says that each function uses (`--ptxas-options=-v`): registers, bytes of spills, stack and static shared
 /// memory, barriers. Names are `<symbol>.<what>`; the plain name is the largest of all.
-pub(super) fn resources(log: &str) -> BTreeMap<String, u64> {
+pub(super) fn said(log: &str) -> BTreeMap<String, u64> {
     let mut found = BTreeMap::new();
     let (mut entry, mut function) = (String::new(), String::new());
     let mut put = |owner: &str, what: &str, value: u64| {
@@ -187,7 +189,7 @@ ptxas info    : Used 12 registers, used 0 barriers";
 
     #[test]
     fn resources_are_read_per_kernel_and_as_the_largest() {
-        let found = resources(VERBOSE);
+        let found = said(VERBOSE);
         for (name, value) in [
             ("tiled.registers", 64),
             ("tiled.spill_store_bytes", 932),
@@ -215,6 +217,9 @@ ptxas info    : Used 12 registers, used 0 barriers";
             matches!(diagnose(numbered), Diagnosis::Error { place: Some(place), .. } if place.file == "a/b.cuh" && place.line == 7)
         );
         assert!(matches!(diagnose(""), Diagnosis::Error { place: None, .. }));
+        let assembler = "ptxas application ptx input, line 49; error   : Unknown modifier '.x'\n";
+        let message = "Unknown modifier '.x'".to_owned();
+        assert_eq!(diagnose(assembler), Diagnosis::Error { message, place: None });
     }
 
     #[test]
@@ -239,7 +244,7 @@ ptxas info    : Used 12 registers, used 0 barriers";
         #[test]
         fn no_log_makes_the_reading_panic(log in ".{0,400}", cut in "(ptxas |a\\(|\\): error|Used |, ){0,12}") {
             for text in [&log, &cut] {
-                let _ = (diagnose(text), resources(text), steady(text));
+                let _ = (diagnose(text), said(text), steady(text));
             }
         }
     }

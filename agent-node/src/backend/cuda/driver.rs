@@ -34,10 +34,8 @@ pub(super) type Outcome<T> = Result<T, CallError>;
 
 pub(super) fn call<T>(call: &'static str, result: Result<T, DriverError>) -> Outcome<T> {
     result.map_err(|error| {
-        let name = match error.error_name() {
-            Ok(name) => name.to_string_lossy().into_owned(),
-            Err(_) => "an unknown error".to_owned(),
-        };
+        // The bindings' own name: to ask the driver panics where it is as broken as to lack that function.
+        let name = format!("{:?}", error.0);
         CallError { call, code: error.0 as u32, name }
     })
 }

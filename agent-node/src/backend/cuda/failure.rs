@@ -111,6 +111,12 @@ pub(super) fn toolchain(message: String) -> Failure {
     unsupported(Stage::Compile, "compile/toolchain", UnsupportedReason::Toolchain, message, hint)
 }
 
+/// The one toolchain that the policy names is not installed here.
+pub(super) fn toolchain_pinned(message: String) -> Failure {
+    let hint = "install that toolchain on the nodes of this class, or submit without pinning one";
+    unsupported(Stage::Compile, "compile/toolchain-pinned", UnsupportedReason::Toolchain, message, hint)
+}
+
 /// The compiler did not finish in time.
 pub(super) fn compile_timeout(limit: Milliseconds) -> Failure {
     let told = Told {

@@ -9,7 +9,9 @@
 //! Nothing of NVIDIA is linked: without a driver this backend has no device and says why; without a device it still
 //! compiles. The node itself never loads the driver or NVRTC.
 
+mod absence;
 mod architecture;
+mod assembly;
 mod attributes;
 mod compile;
 mod compiler_child;
@@ -29,6 +31,7 @@ pub mod intake;
 mod limits;
 mod meaning;
 mod nvrtc;
+mod occupancy;
 mod offline;
 mod pool;
 mod probe;
@@ -37,16 +40,24 @@ mod protocol;
 mod selfcheck;
 mod standby;
 mod supervisor;
+mod toolchain;
 mod toolkit;
+mod usage;
 mod worker;
 
+pub use absence::Absence;
 pub use compile::CompilerError;
 pub use compiler_child::nvrtc_compile_main;
-pub use offline::{OfflineArguments, OfflineError, Row, compile_offline};
+pub use occupancy::{Bound, Occupancy};
+pub use offline::{
+    KernelRow, OfflineArguments, OfflineError, OfflineReport, Row, ThreadsFrom, compile_offline,
+};
 pub use pool::Target;
 pub use probe::probe_cuda_main;
 pub use selfcheck::{Beside, SelfCheck, self_check};
-pub use toolkit::VARIABLE as NVRTC_VARIABLE;
+pub use toolchain::ToolchainFacts;
+pub use toolkit::{Origin, VARIABLE as NVRTC_VARIABLE};
+pub use usage::Usage;
 pub use worker::worker_main;
 
 use super::pair::{PairParty, PairRequest, Setting, Side, SideFailure};
@@ -80,7 +91,9 @@ pub struct CudaBackend {
     newest_major: Option<i32>,
     cache: PathBuf,
     confinement: Confinement,
-    absence: Option<String>,
+    /// Where NVRTC is looked for, in place of the usual places.
+    named_nvrtc: Option<PathBuf>,
+    absence: Option<Absence>,
     lock: DeviceLock,
     reports: Reports,
 }
@@ -126,10 +139,14 @@ impl CudaBackend {
                 let version = found.cuda_version;
                 let devices: Vec<Device> =
                     found.devices.iter().filter_map(|device| describe(device, version)).collect();
-                let absence = devices.is_empty().then(|| "the driver offers no usable device".to_owned());
+                let absence = devices.is_empty().then(|| Absence {
+                    cause: "the driver offers no usable device".to_owned(),
+                    next: "see whether `nvidia-smi -L` lists a GPU, and look at CUDA_VISIBLE_DEVICES"
+                        .to_owned(),
+                });
                 (devices, Some(version), absence)
             }
-            Err(reason) => (Vec::new(), None, Some(reason)),
+            Err(absence) => (Vec::new(), None, Some(absence)),
         };
         let uuids = devices.iter().map(|device| device.description.id.0.clone()).collect();
         Self {
@@ -139,14 +156,35 @@ impl CudaBackend {
             newest_major: cuda_version.map(|version| version / 1000),
             cache,
             confinement,
+            named_nvrtc: None,
             absence,
             lock: DeviceLock::of_this_machine(),
         }
     }
 
+    /// Looks for NVRTC in `named` alone, if it is given: files and folders, separated by colons.
+    #[must_use]
+    pub fn with_nvrtc(mut self, named: Option<PathBuf>) -> Self {
+        self.named_nvrtc = named;
+        self
+    }
+
     /// Why there is no device, where there is none.
     pub fn absence(&self) -> Option<&str> {
-        self.absence.as_deref()
+        self.absence.as_ref().map(|absence| absence.cause.as_str())
+    }
+
+    /// What to do about it.
+    pub fn absence_next(&self) -> Option<&str> {
+        self.absence.as_ref().map(|absence| absence.next.as_str())
+    }
+
+    /// What is told of every usable NVRTC, best first, and what is wrong with the others.
+    pub fn toolchains(&self) -> Result<(Vec<ToolchainFacts>, Vec<String>), String> {
+        let compiler = self.nvrtc().map_err(ToString::to_string)?;
+        let facts = compiler.toolchains().all().iter().map(|toolchain| toolchain.facts());
+        let facts = facts.collect::<Result<Vec<_>, _>>().map_err(|failure| toolchain::message(&failure))?;
+        Ok((facts, compiler.toolchains().refusals.clone()))
     }
 
     /// Where the compiler lies, or why there is none.
@@ -162,7 +200,7 @@ impl CudaBackend {
 
     fn nvrtc(&self) -> Result<&Compiler, &CompilerError> {
         let chosen = self.compiler.get_or_init(|| {
-            let found = toolkit::search(&toolkit::Surroundings::of_process());
+            let found = toolkit::search(&toolkit::Surroundings::of_process(self.named_nvrtc.as_deref()));
             Compiler::choose(found, self.newest_major, self.cache.clone(), self.confinement)
         });
         chosen.as_ref()

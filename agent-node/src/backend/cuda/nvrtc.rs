@@ -130,8 +130,6 @@ impl Nvrtc {
     ) -> Result<Compiled, NvrtcError> {
         let text = |what, text: &str| CString::new(text).map_err(|error| NvrtcError::Nul(what, error));
         let (source, name) = (text("the source", source)?, text("its name", name)?);
-        let options: Vec<CString> =
-            options.iter().map(|option| text("an option", option)).collect::<Result<_, _>>()?;
         let names: Vec<CString> =
             names.iter().map(|name| text("a kernel's name", name)).collect::<Result<_, _>>()?;
         let program = Unit::create(self, &source, &name)?;
@@ -140,11 +138,7 @@ impl Nvrtc {
             // SAFETY: the program lives, and the library copies the text.
             self.check("nvrtcAddNameExpression", unsafe { add(program.raw, name.as_ptr()) })?;
         }
-        let compile: Compile = self.symbol("nvrtcCompileProgram")?;
-        let pointers: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
-        let count = c_int::try_from(pointers.len()).unwrap_or(c_int::MAX);
-        // SAFETY: the program lives; `pointers` are `count` texts that outlive the call.
-        let code = unsafe { compile(program.raw, count, pointers.as_ptr()) };
+        let code = program.compile(options)?;
         let log = program.text("nvrtcGetProgramLogSize", "nvrtcGetProgramLog", LOG_MAX, "a log")?;
         // Parts of the log are texts in C, each with its NUL.
         let log = String::from_utf8_lossy(&log).replace('\0', "");
@@ -166,6 +160,23 @@ impl Nvrtc {
         }
         let cubin = program.text("nvrtcGetCUBINSize", "nvrtcGetCUBIN", CUBIN_MAX, "a cubin")?;
         Ok(Compiled::Cubin { cubin, log, symbols })
+    }
+
+    /// Compiles `source` to PTX, where the options name a virtual architecture; `None` if it is refused.
+    pub(super) fn ptx(
+        &self,
+        source: &str,
+        name: &str,
+        options: &[String],
+    ) -> Result<Option<String>, NvrtcError> {
+        let text = |what, text: &str| CString::new(text).map_err(|error| NvrtcError::Nul(what, error));
+        let (source, name) = (text("the source", source)?, text("its name", name)?);
+        let program = Unit::create(self, &source, &name)?;
+        if program.compile(options)? != SUCCESS {
+            return Ok(None);
+        }
+        let ptx = program.text("nvrtcGetPTXSize", "nvrtcGetPTX", CUBIN_MAX, "PTX")?;
+        Ok(Some(String::from_utf8_lossy(&ptx).replace('\0', "")))
     }
 
     fn symbol<T: Copy>(&self, name: &'static str) -> Result<T, NvrtcError> {
@@ -205,6 +216,18 @@ impl<'a> Unit<'a> {
         let code = unsafe { create(&raw mut raw, source.as_ptr(), name.as_ptr(), 0, none, none) };
         nvrtc.check("nvrtcCreateProgram", code)?;
         Ok(Self { nvrtc, raw })
+    }
+
+    fn compile(&self, options: &[String]) -> Result<Code, NvrtcError> {
+        let text = |option: &String| {
+            CString::new(option.as_str()).map_err(|error| NvrtcError::Nul("an option", error))
+        };
+        let options: Vec<CString> = options.iter().map(text).collect::<Result<_, _>>()?;
+        let compile: Compile = self.nvrtc.symbol("nvrtcCompileProgram")?;
+        let pointers: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
+        let count = c_int::try_from(pointers.len()).unwrap_or(c_int::MAX);
+        // SAFETY: the program lives; `pointers` are `count` texts that outlive the call.
+        Ok(unsafe { compile(self.raw, count, pointers.as_ptr()) })
     }
 
     /// Bytes that the library offers by a pair of functions for size and content.

@@ -1,12 +1,16 @@
-//! Compiling without a GPU: diagnostics, registers, spills and shared memory for each architecture.
+//! Compiling without a GPU: diagnostics, and what each kernel uses on each architecture.
 
-use super::compile::Compiler;
-use super::{default_cache, toolkit};
-use crate::backend::{CompileRequest, EntryPoint, Failure, Interrupt, Sources};
+use super::compile::{Compiler, Description};
+use super::occupancy::{self, Block, Occupancy};
+use super::toolchain::{ToolchainFacts, message};
+use super::usage::Usage;
+use super::{architecture, default_cache, toolkit};
+use crate::backend::{Artefact, CompileRequest, EntryPoint, Failure, Interrupt, ResolvedStep, Sources};
 use crate::sandbox::Confinement;
 use fleet_config::config::load;
 use fleet_config::domain::{
-    Architecture, BlobRef, LaunchPlan, MeasurementPolicy, Milliseconds, Outcome, SourceTree,
+    Architecture, BlobRef, CaseKind, Digest, LaunchPlan, MeasurementPolicy, Milliseconds, Outcome,
+    SourceTree, Task,
 };
 use fleet_config::refusal::Refusal;
 use serde::Serialize;
@@ -19,6 +23,8 @@ use std::path::{Path, PathBuf};
 const LIMIT: Milliseconds = Milliseconds(300_000);
 /// Bytes of one source file.
 const SOURCE_MAX: u64 = 16 << 20;
+/// Threads of a block that nothing is said about.
+const THREADS: u64 = 256;
 
 /// What to compile.
 #[derive(Debug, Clone)]
@@ -33,9 +39,28 @@ pub struct OfflineArguments {
     pub kernels: Vec<String>,
     /// `sm_90a`, or with its vendor `nvidia:sm_90a`.
     pub architectures: Vec<String>,
+    /// Flags beside those of the default GPU policy.
+    pub flags: Vec<String>,
+    /// Threads of a block and its dynamic shared memory, for occupancy; a task's plan and the kernel say them otherwise.
+    pub threads: Option<u64>,
+    pub dynamic_shared_bytes: Option<u64>,
+    /// Where NVRTC is looked for in place of the usual places.
+    pub nvrtc: Option<PathBuf>,
+    /// The toolchain to take: a version or the first digits of a digest.
+    pub toolchain: Option<String>,
     /// Where cubins are kept; the user's cache folder unless named.
     pub cache: Option<PathBuf>,
     pub confinement: Confinement,
+}
+
+/// Everything that was compiled, and with what.
+#[derive(Debug, Clone, Serialize)]
+pub struct OfflineReport {
+    /// The toolchains that were found and can be used, best first.
+    pub toolchains: Vec<ToolchainFacts>,
+    /// What was wrong with others.
+    pub unusable: Vec<String>,
+    pub rows: Vec<Row>,
 }
 
 /// One source for one architecture.
@@ -43,14 +68,50 @@ pub struct OfflineArguments {
 pub struct Row {
     pub source: String,
     pub architecture: String,
+    /// `NVRTC 13.0` with the digest of the library; empty where none knows the architecture.
     pub compiler: String,
+    /// Digest of the toolchain that compiled.
+    pub toolchain: Option<Digest>,
+    pub flags: Vec<String>,
     /// Name of the cubin in the cache; `None` where there is an outcome.
     pub key: Option<String>,
     pub cubin: Option<PathBuf>,
+    pub cubin_bytes: Option<u64>,
+    /// blake3 of the cubin.
+    pub cubin_digest: Option<Digest>,
+    /// blake3 over the instructions of every function.
+    pub code_digest: Option<Digest>,
     pub resources: BTreeMap<String, u64>,
+    pub kernels: Vec<KernelRow>,
     pub log: String,
     /// Why there is no cubin.
     pub outcome: Option<Outcome>,
+}
+
+/// One kernel of it.
+#[derive(Debug, Clone, Serialize)]
+pub struct KernelRow {
+    pub usage: Usage,
+    /// Threads of a block, and who says so.
+    pub threads: u64,
+    pub threads_from: ThreadsFrom,
+    pub dynamic_shared_bytes: u64,
+    /// `None` for an architecture whose limits are not known.
+    pub occupancy: Option<Occupancy>,
+}
+
+/// Who says how many threads a block has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ThreadsFrom {
+    /// The caller.
+    Asked,
+    /// The launch plan, for the first performance case.
+    Plan,
+    /// The kernel allows no other number.
+    Kernel,
+    /// Nobody; 256, or as many as the kernel allows.
+    Assumed,
 }
 
 /// Why nothing was compiled.
@@ -67,20 +128,20 @@ pub enum OfflineError {
     #[error(transparent)]
     Compiler(#[from] super::CompilerError),
     #[error("{0}")]
-    Unnamed(String),
+    Toolchain(String),
     #[error("name a source file or `--task DIR`")]
     NoSource,
     #[error("the task or a candidate is refused: {0}")]
     Refused(String),
 }
 
-/// Compiles one file for every architecture. Failures of the source are rows; errors are what keeps all from compiling.
-pub fn compile_offline(arguments: &OfflineArguments) -> Result<Vec<Row>, OfflineError> {
-    if arguments.architectures.is_empty() {
+/// Compiles every source for every architecture.
+pub fn compile_offline(arguments: &OfflineArguments) -> Result<OfflineReport, OfflineError> {
+    let architectures: Vec<Architecture> =
+        arguments.architectures.iter().map(|text| parsed(text)).collect::<Result<_, _>>()?;
+    if architectures.is_empty() {
         return Err(OfflineError::NoArchitecture);
     }
-    let architectures: Vec<Architecture> =
-        arguments.architectures.iter().map(|text| architecture(text)).collect::<Result<_, _>>()?;
     let units = units(arguments)?;
     let cache = arguments.cache.clone().or_else(default_cache).ok_or(OfflineError::NoCache)?;
     let failed = |path: &Path| {
@@ -89,9 +150,13 @@ pub fn compile_offline(arguments: &OfflineArguments) -> Result<Vec<Row>, Offline
     };
     fs::create_dir_all(&cache).map_err(failed(&cache))?;
     let cache = fs::canonicalize(&cache).map_err(failed(&cache))?.join("cuda");
-    let found = toolkit::search(&toolkit::Surroundings::of_process());
+    let found = toolkit::search(&toolkit::Surroundings::of_process(arguments.nvrtc.as_deref()));
     let compiler = Compiler::choose(found, None, cache.clone(), arguments.confinement)?;
-    let name = compiler.name().map_err(|failure| OfflineError::Unnamed(message(&failure)))?;
+    let mut policy = MeasurementPolicy::gpu_paired().with_flags(arguments.flags.clone());
+    if let Some(text) = &arguments.toolchain {
+        let pinned = compiler.toolchains().named(text).map_err(OfflineError::Toolchain)?;
+        policy = policy.with_toolchain(pinned);
+    }
     let mut rows = Vec::new();
     for (number, (unit, architecture)) in units
         .iter()
@@ -105,7 +170,7 @@ pub fn compile_offline(arguments: &OfflineArguments) -> Result<Vec<Row>, Offline
             headers: unit.headers.clone(),
             entries: unit.entries.clone(),
             architecture: architecture.clone(),
-            policy: MeasurementPolicy::gpu_paired(),
+            policy: policy.clone(),
             limit: LIMIT,
             folder: folder.clone(),
             confinement: arguments.confinement,
@@ -113,9 +178,12 @@ pub fn compile_offline(arguments: &OfflineArguments) -> Result<Vec<Row>, Offline
         };
         let made = compiler.compile(&request);
         let _ = fs::remove_dir_all(&folder);
-        rows.push(row(&unit.label, &request, &name, made));
+        rows.push(row(arguments, unit, &request, &compiler, made));
     }
-    Ok(rows)
+    let facts = compiler.toolchains().all().iter().map(|toolchain| toolchain.facts());
+    let toolchains =
+        facts.collect::<Result<_, _>>().map_err(|failure| OfflineError::Toolchain(message(&failure)))?;
+    Ok(OfflineReport { toolchains, unusable: compiler.toolchains().refusals.clone(), rows })
 }
 
 /// One translation unit, exactly as a job would compile it, so that its cubin has the same key.
@@ -124,6 +192,8 @@ struct Unit {
     sources: Sources,
     headers: Vec<Sources>,
     entries: Vec<EntryPoint>,
+    /// The launch plan with its task, where there is one.
+    plan: Option<(Task, LaunchPlan)>,
 }
 
 fn units(arguments: &OfflineArguments) -> Result<Vec<Unit>, OfflineError> {
@@ -132,7 +202,7 @@ fn units(arguments: &OfflineArguments) -> Result<Vec<Unit>, OfflineError> {
         let entry = |name: &String| EntryPoint { name: name.clone(), signature: None };
         let entries = arguments.kernels.iter().map(entry).collect();
         let label = file.display().to_string();
-        return Ok(vec![Unit { label, sources: sources(file)?, headers: Vec::new(), entries }]);
+        return Ok(vec![Unit { label, sources: sources(file)?, headers: Vec::new(), entries, plan: None }]);
     };
     let path = if path.is_dir() { path.join("task.toml") } else { path.clone() };
     let refused = |refusals: Vec<Refusal>| {
@@ -147,6 +217,7 @@ fn units(arguments: &OfflineArguments) -> Result<Vec<Unit>, OfflineError> {
         sources: tree_sources(tree, blobs),
         headers: headers.clone(),
         entries: crate::job::entries(task, plan),
+        plan: Some((task.clone(), plan.clone())),
     };
     let mut units = Vec::new();
     for (label, side) in [("reference", &task.reference), ("baseline", &task.baseline)] {
@@ -168,44 +239,104 @@ fn tree_sources(tree: &SourceTree, blobs: &[(BlobRef, Vec<u8>)]) -> Sources {
     Sources { main: tree.main.clone(), files }
 }
 
-fn architecture(text: &str) -> Result<Architecture, fleet_config::domain::ArchitectureError> {
+fn parsed(text: &str) -> Result<Architecture, fleet_config::domain::ArchitectureError> {
     if text.contains(':') { text.parse() } else { format!("nvidia:{text}").parse() }
 }
 
-fn message(failure: &Failure) -> String {
-    failure.outcome.cause.as_ref().map_or_else(String::new, |cause| cause.message.clone())
-}
-
 fn row(
-    label: &str,
+    arguments: &OfflineArguments,
+    unit: &Unit,
     request: &CompileRequest,
-    compiler: &str,
-    made: Result<crate::backend::Artefact, Failure>,
+    compiler: &Compiler,
+    made: Result<Artefact, Failure>,
 ) -> Row {
+    let toolchain = compiler.toolchains().select(&request.architecture, request.policy.toolchain).ok();
+    let toolchain = toolchain.map(|(toolchain, _)| toolchain);
     let row = Row {
-        source: label.to_owned(),
+        source: unit.label.clone(),
         architecture: request.architecture.as_str().to_owned(),
-        compiler: compiler.to_owned(),
+        compiler: toolchain.and_then(|one| one.name().ok()).unwrap_or_default(),
+        toolchain: toolchain.and_then(|one| one.digest().ok()),
+        flags: Vec::new(),
         key: None,
         cubin: None,
+        cubin_bytes: None,
+        cubin_digest: None,
+        code_digest: None,
         resources: BTreeMap::new(),
+        kernels: Vec::new(),
         log: String::new(),
         outcome: None,
     };
     match made {
-        Ok(artefact) => Row {
-            key: Some(artefact.key.to_string()),
-            cubin: Some(artefact.path),
-            resources: artefact.resources,
-            log: artefact.log,
-            ..row
-        },
+        Ok(artefact) => {
+            let description = Description::beside(&artefact.path).ok();
+            let usage = description.as_ref().map(|description| description.usage.clone()).unwrap_or_default();
+            let launches = launches(unit, request);
+            let kernels = usage.into_iter().enumerate();
+            let kernel =
+                |(at, usage)| kernel(arguments, launches.get(&at).copied(), &request.architecture, usage);
+            Row {
+                flags: artefact.flags,
+                key: Some(artefact.key.to_string()),
+                cubin: Some(artefact.path),
+                cubin_bytes: Some(artefact.blob.size),
+                cubin_digest: Some(artefact.blob.blake3),
+                code_digest: description.map(|description| description.code),
+                resources: artefact.resources,
+                kernels: kernels.map(kernel).collect(),
+                log: artefact.log,
+                ..row
+            }
+        }
         Err(failure) => Row {
             log: String::from_utf8_lossy(&failure.log.unwrap_or_default()).into_owned(),
             outcome: Some(*failure.outcome),
             ..row
         },
     }
+}
+
+/// Threads and dynamic shared memory of each kernel of the plan, in its first performance case; nothing where the plan
+/// asks what differs between boards.
+fn launches(unit: &Unit, request: &CompileRequest) -> BTreeMap<usize, (u64, u64)> {
+    let Some((task, plan)) = &unit.plan else { return BTreeMap::new() };
+    let case = task.cases.iter().find(|case| case.kind == CaseKind::Performance);
+    let number = architecture::number(&request.architecture).unwrap_or(0);
+    let resolved =
+        case.and_then(|case| crate::job::resolved(task, case, &occupancy::attributes(number), plan).ok());
+    let mut found = BTreeMap::new();
+    for step in resolved.into_iter().flat_map(|evaluation| evaluation.steps) {
+        if let ResolvedStep::Kernel { entry, block, shared_bytes, .. } = step {
+            let threads = block.iter().fold(1u64, |product, side| product.saturating_mul(*side));
+            found.entry(entry).or_insert((threads, shared_bytes));
+        }
+    }
+    found
+}
+
+fn kernel(
+    arguments: &OfflineArguments,
+    launch: Option<(u64, u64)>,
+    architecture: &Architecture,
+    usage: Usage,
+) -> KernelRow {
+    let (threads, threads_from) = match (arguments.threads, launch, usage.threads_required) {
+        (Some(threads), _, _) => (threads, ThreadsFrom::Asked),
+        (None, Some((threads, _)), _) => (threads, ThreadsFrom::Plan),
+        (None, None, Some(threads)) => (threads, ThreadsFrom::Kernel),
+        (None, None, None) => (THREADS.min(usage.threads_max.unwrap_or(THREADS)), ThreadsFrom::Assumed),
+    };
+    let dynamic = arguments.dynamic_shared_bytes.or_else(|| launch.map(|(_, bytes)| bytes)).unwrap_or(0);
+    let block = usage.registers.map(|registers| Block {
+        threads,
+        registers,
+        shared_bytes: usage.shared_bytes.saturating_add(dynamic),
+        barriers: usage.barriers.unwrap_or(0),
+    });
+    let number = architecture::number(architecture);
+    let occupancy = block.zip(number).and_then(|(block, number)| occupancy::occupancy(number, block));
+    KernelRow { usage, threads, threads_from, dynamic_shared_bytes: dynamic, occupancy }
 }
 
 fn sources(file: &Path) -> Result<Sources, OfflineError> {

@@ -1,5 +1,6 @@
 //! Finding devices, in a child (`muster-node probe-cuda`): the driver starts threads and may crash; the node does neither.
 
+use super::absence::{self, Absence, Trouble, Versions};
 use super::driver::{self, Described};
 use super::worker::panic_text;
 use crate::sandbox::{self, Confinement, ExitHow, Profile, Request, ResourceLimits};
@@ -31,9 +32,9 @@ pub fn probe_cuda_main() -> ExitCode {
     let found = std::panic::catch_unwind(|| {
         driver::describe_all()
             .map(|(cuda_version, devices)| Found { cuda_version, devices })
-            .map_err(|error| error.to_string())
+            .map_err(|error| Trouble { code: error.code, text: error.to_string() })
     });
-    let found = found.unwrap_or_else(|panic| Err(panic_text(panic.as_ref())));
+    let found = found.unwrap_or_else(|panic| Err(Trouble::own(panic_text(panic.as_ref()))));
     let written =
         serde_json::to_vec(&found).map_err(std::io::Error::from).and_then(|text| fs::write(ANSWER, text));
     match written {
@@ -46,15 +47,16 @@ pub fn probe_cuda_main() -> ExitCode {
 }
 
 /// Asks the driver through a child; the error says why there is no device.
-pub(super) fn find(folder: &Path, confinement: Confinement) -> Result<Found, String> {
+pub(super) fn find(folder: &Path, confinement: Confinement) -> Result<Found, Absence> {
     let folder = folder.join(format!("probe-{}", std::process::id()));
-    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let found = ask(&folder, confinement);
+    let made = fs::create_dir_all(&folder);
+    let made = made.map_err(|error| Trouble::own(format!("{}: {error}", folder.display())));
+    let found = made.and_then(|()| ask(&folder, confinement));
     let _ = fs::remove_dir_all(&folder);
-    found
+    found.map_err(|trouble| absence::explain(&trouble, &Versions::of_machine(&library_folders())))
 }
 
-fn ask(folder: &Path, confinement: Confinement) -> Result<Found, String> {
+fn ask(folder: &Path, confinement: Confinement) -> Result<Found, Trouble> {
     let request = Request {
         program: sandbox::own_binary(),
         arguments: vec!["probe-cuda".into()],
@@ -67,16 +69,34 @@ fn ask(folder: &Path, confinement: Confinement) -> Result<Found, String> {
         profile: Profile::CudaWorker,
         limits: limits(OUTPUT_MAX),
     };
+    let failed = |what: &str, error: &dyn std::fmt::Display| Trouble::own(format!("{what}: {error}"));
     let mut child =
-        sandbox::spawn(request, confinement).map_err(|error| format!("cannot ask the driver: {error}"))?;
-    let exit = child.wait(LIMIT).map_err(|error| error.to_string())?;
+        sandbox::spawn(request, confinement).map_err(|error| failed("cannot ask the driver", &error))?;
+    let exit = child.wait(LIMIT).map_err(|error| failed("cannot wait for the driver's probe", &error))?;
     if exit.how != ExitHow::Code(0) {
-        return Err(format!("the driver's probe ended by {:?}: {}", exit.how, exit.output.text()));
+        return Err(Trouble::own(format!(
+            "the driver's probe ended by {:?}: {}",
+            exit.how,
+            exit.output.text()
+        )));
     }
-    let text =
-        super::compile::read_bounded(&folder.join(ANSWER), ANSWER_MAX).map_err(|error| error.to_string())?;
-    let found = serde_json::from_slice::<Result<Found, String>>(&text).map_err(|error| error.to_string())?;
-    found.map_err(|reason| explained(reason, &exit.output.text(), confinement))
+    let text = super::compile::read_bounded(&folder.join(ANSWER), ANSWER_MAX)
+        .map_err(|error| failed("the probe left no answer", &error))?;
+    let found = serde_json::from_slice::<Result<Found, Trouble>>(&text)
+        .map_err(|error| failed("the probe's answer does not read", &error))?;
+    found.map_err(|Trouble { code, text }| Trouble {
+        code,
+        text: explained(text, &exit.output.text(), confinement),
+    })
+}
+
+/// Folders in which the driver's library may lie, those of the loader's path first.
+fn library_folders() -> Vec<PathBuf> {
+    const USUAL: [&str; 4] =
+        ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib/wsl/lib"];
+    let named = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    let named = std::env::split_paths(&named).filter(|path| path.is_absolute());
+    named.chain(USUAL.map(PathBuf::from)).collect()
 }
 
 /// The driver's reason with what it printed. Where there is a device node, the sandbox may be the cause.

@@ -1,107 +1,190 @@
 //! Where NVRTC and its headers lie on this machine.
+//!
+//! Several installations may lie side by side: CUDA 12 and 13, a toolkit and a Python package. All are found, in the
+//! order in which they are preferred; which of them compiles a request is decided in `toolchain.rs`.
 
+use serde::Serialize;
+use std::cmp::Reverse;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Names a libnvrtc, or a folder with one; nothing else is searched then.
+/// Names one libnvrtc or more, or folders with some, separated by colons; nothing else is searched then.
 pub const VARIABLE: &str = "MUSTER_NVRTC";
+/// Where toolkits are installed, beside `/usr/local/cuda*`.
+const TOOLKITS: [&str; 3] = ["/opt/cuda", "/usr/lib/cuda", "/usr/lib/nvidia-cuda-toolkit"];
 /// Folders of distributions.
 const SYSTEM: [&str; 5] =
     ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/lib/wsl/lib"];
-/// Where Python interpreters keep packages; each holds `pythonX.Y/site-packages`.
-const PYTHON: [&str; 3] = ["/usr/local/lib", "/usr/lib", "/opt/conda/lib"];
-/// Files in one header tree: a toolkit has about 2,000.
+/// Where Python interpreters keep packages below `lib/pythonX.Y`.
+const PYTHON: [&str; 3] = ["/usr/local", "/usr", "/opt/conda"];
+/// Files in one header tree: a toolkit has about 2,000. A folder with more is not a toolkit's alone.
 const HEADERS_MAX: usize = 20_000;
 /// Depth of folders in one header tree.
 const DEPTH_MAX: usize = 12;
+/// Installations that are looked at: each is loaded once to ask for its version.
+const FOUND_MAX: usize = 8;
+
+/// What a kernel may include of the toolkit, with every file that this needs.
+const HEADERS: [(&str, &[&str]); 6] = [
+    ("cuda_fp16.h", &["cuda_fp16.h", "nv/target"]),
+    ("cuda_bf16.h", &["cuda_bf16.h", "nv/target"]),
+    ("cooperative_groups.h", &["cooperative_groups.h", "nv/target"]),
+    ("mma.h", &["mma.h", "crt/mma.h"]),
+    ("cuda/std", &["cuda/std/type_traits"]),
+    ("cub", &["cub/cub.cuh"]),
+];
+
+/// Who led to an installation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// The settings, the command line or [`VARIABLE`].
+    Configuration,
+    CudaHome,
+    LibraryPath,
+    Toolkit,
+    Distribution,
+    PythonPackage,
+}
+
+impl Origin {
+    /// For people.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Configuration => "named by configuration",
+            Self::CudaHome => "CUDA_HOME",
+            Self::LibraryPath => "LD_LIBRARY_PATH",
+            Self::Toolkit => "CUDA toolkit",
+            Self::Distribution => "distribution",
+            Self::PythonPackage => "Python package",
+        }
+    }
+}
 
 /// One NVRTC on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Installation {
+    pub origin: Origin,
     pub library: PathBuf,
     pub builtins: Option<PathBuf>,
     /// Folders with headers of the same toolkit, such as `cuda_fp16.h`; empty where only the library is installed.
     pub includes: Vec<PathBuf>,
 }
 
+impl Installation {
+    /// What a kernel may include and what not: names of [`HEADERS`].
+    pub(super) fn headers(&self) -> (Vec<&'static str>, Vec<&'static str>) {
+        let has = |file: &&str| self.includes.iter().any(|root| root.join(file).is_file());
+        let (there, lacking): (Vec<_>, Vec<_>) =
+            HEADERS.iter().partition(|(_, files)| files.iter().all(|file| has(file)));
+        let names = |found: Vec<&(&'static str, &[&str])>| found.into_iter().map(|(name, _)| *name).collect();
+        (names(there), names(lacking))
+    }
+}
+
 /// What the search reads of the process: arguments, so that tests bring their own.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Surroundings {
-    pub named: Option<PathBuf>,
+    /// Files and folders that the operator named.
+    pub named: Vec<PathBuf>,
     pub cuda_home: Option<PathBuf>,
+    pub library_path: Vec<PathBuf>,
     pub home: Option<PathBuf>,
     pub virtual_env: Option<PathBuf>,
+    pub conda: Option<PathBuf>,
 }
 
 impl Surroundings {
-    /// Those of this process.
-    pub(super) fn of_process() -> Self {
-        let path = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    /// Those of this process; `named` by the operator goes before [`VARIABLE`].
+    pub(super) fn of_process(named: Option<&Path>) -> Self {
+        let text = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        let path = |name: &str| text(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let list =
+            |value| std::env::split_paths(&value).filter(|path| !path.as_os_str().is_empty()).collect();
+        let named = named.map(|path| path.as_os_str().to_owned()).or_else(|| text(VARIABLE));
+        let library_path: Vec<PathBuf> = text("LD_LIBRARY_PATH").map(list).unwrap_or_default();
         Self {
-            named: path(VARIABLE),
+            named: named.map(list).unwrap_or_default(),
             cuda_home: path("CUDA_HOME").or_else(|| path("CUDA_PATH")),
+            library_path: library_path.into_iter().filter(|path| path.is_absolute()).collect(),
             home: path("HOME"),
             virtual_env: path("VIRTUAL_ENV"),
+            conda: path("CONDA_PREFIX"),
         }
     }
 }
 
-/// Every NVRTC that is found, those named by the operator first, then newer before older in each folder.
+/// Every NVRTC that is found, those of the operator first, then by [`Origin`], the newest of each first.
 pub(super) fn search(surroundings: &Surroundings) -> Vec<Installation> {
-    let mut folders: Vec<PathBuf> = Vec::new();
-    match &surroundings.named {
-        Some(named) if named.is_file() => return installation(named).into_iter().collect(),
-        Some(named) => {
-            folders.push(named.clone());
-            folders.extend(packages(named));
-            folders.extend(["lib64", "lib"].map(|name| named.join(name)));
-        }
-        None => folders.extend(usual(surroundings)),
-    }
+    let places = if surroundings.named.is_empty() { usual(surroundings) } else { named(surroundings) };
     let mut found: Vec<Installation> = Vec::new();
-    for folder in folders {
-        for library in libraries(&folder) {
+    for (origin, folders) in places {
+        let mut libraries: Vec<PathBuf> = folders.iter().flat_map(|folder| libraries(folder)).collect();
+        // Stable: among equals the folder that is searched first stays first.
+        libraries.sort_by_key(|library| Reverse(version(library)));
+        for library in libraries {
             // The same file by several names (links) counts once.
-            let real = fs::canonicalize(&library).unwrap_or(library);
-            if !found.iter().any(|known| known.library == real) {
-                found.extend(installation(&real));
+            if found.len() < FOUND_MAX && !found.iter().any(|known| known.library == library) {
+                found.extend(installation(origin, &library));
             }
         }
     }
     found
 }
 
-fn usual(surroundings: &Surroundings) -> Vec<PathBuf> {
-    let mut folders = Vec::new();
-    if let Some(home) = &surroundings.cuda_home {
-        folders.extend([home.join("lib64"), home.join("lib")]);
+fn named(surroundings: &Surroundings) -> Vec<(Origin, Vec<PathBuf>)> {
+    // Each is a place of its own, so that their order is the operator's.
+    let place = |path: &PathBuf| if path.is_file() { vec![path.clone()] } else { below(path) };
+    surroundings.named.iter().map(|path| (Origin::Configuration, place(path))).collect()
+}
+
+fn usual(surroundings: &Surroundings) -> Vec<(Origin, Vec<PathBuf>)> {
+    let all = |roots: &[PathBuf]| -> Vec<PathBuf> { roots.iter().flat_map(|root| below(root)).collect() };
+    let mut toolkits = children(Path::new("/usr/local"), "cuda");
+    toolkits.extend(TOOLKITS.map(PathBuf::from));
+    let mut python: Vec<PathBuf> = [&surroundings.virtual_env, &surroundings.conda]
+        .into_iter()
+        .flatten()
+        .cloned()
+        .chain(surroundings.home.iter().map(|home| home.join(".local")))
+        .chain(PYTHON.map(PathBuf::from))
+        .collect();
+    if let Some(home) = &surroundings.home {
+        python.extend(children(&home.join(".pyenv/versions"), ""));
     }
-    let mut toolkits: Vec<PathBuf> = children(Path::new("/usr/local"), "cuda");
-    toolkits.reverse();
-    folders.extend(toolkits.iter().map(|toolkit| toolkit.join("lib64")));
-    folders.extend(SYSTEM.map(PathBuf::from));
-    let mut pythons: Vec<PathBuf> = PYTHON.map(PathBuf::from).to_vec();
-    pythons.extend(surroundings.virtual_env.as_ref().map(|root| root.join("lib")));
-    pythons.extend(surroundings.home.as_ref().map(|home| home.join(".local/lib")));
-    for python in pythons.iter().flat_map(|root| children(root, "python")) {
-        for packages_folder in ["site-packages", "dist-packages"] {
-            folders.extend(packages(&python.join(packages_folder)));
-        }
-    }
+    vec![
+        (Origin::CudaHome, all(surroundings.cuda_home.as_slice())),
+        (Origin::LibraryPath, surroundings.library_path.clone()),
+        (Origin::Toolkit, all(&toolkits)),
+        (Origin::Distribution, SYSTEM.map(PathBuf::from).to_vec()),
+        (Origin::PythonPackage, python.iter().flat_map(|root| interpreters(root)).collect()),
+    ]
+}
+
+/// Library folders of a toolkit, a virtual environment or a folder of Python packages.
+fn below(root: &Path) -> Vec<PathBuf> {
+    let mut folders = vec![root.to_owned(), root.join("lib64"), root.join("lib")];
+    folders.extend(children(&root.join("targets"), "").iter().map(|target| target.join("lib")));
+    folders.extend(packages(root));
+    folders.extend(interpreters(root));
     folders
+}
+
+/// Library folders of packages below an interpreter's root.
+fn interpreters(root: &Path) -> Vec<PathBuf> {
+    let pythons = children(&root.join("lib"), "python");
+    let folders =
+        pythons.iter().flat_map(|python| ["site-packages", "dist-packages"].map(|name| python.join(name)));
+    folders.flat_map(|folder| packages(&folder)).collect()
 }
 
 /// Library folders of the vendor's Python packages under one package folder.
 fn packages(root: &Path) -> Vec<PathBuf> {
-    let vendor = root.join("nvidia");
-    let mut folders: Vec<PathBuf> = children(&vendor, "cu").iter().map(|folder| folder.join("lib")).collect();
-    folders.reverse();
-    folders.push(vendor.join("lib"));
-    folders
+    children(&root.join("nvidia"), "").iter().map(|package| package.join("lib")).collect()
 }
 
-/// Folders in `root` whose names begin with `prefix`, sorted.
+/// Folders and files in `root` whose names begin with `prefix`, sorted.
 fn children(root: &Path, prefix: &str) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(root) else { return Vec::new() };
     let named = |path: &PathBuf| {
@@ -113,37 +196,57 @@ fn children(root: &Path, prefix: &str) -> Vec<PathBuf> {
     found
 }
 
-/// `libnvrtc.so*` in one folder, the newest first.
+/// `libnvrtc.so*` in one folder, by their real paths; a file stands for itself.
 fn libraries(folder: &Path) -> Vec<PathBuf> {
-    let mut found: Vec<PathBuf> =
-        children(folder, "libnvrtc.so").into_iter().filter(|path| path.is_file()).collect();
-    found.reverse();
-    found
+    let found = if folder.is_file() { vec![folder.to_owned()] } else { children(folder, "libnvrtc.so") };
+    found.into_iter().filter(|path| path.is_file()).filter_map(|path| fs::canonicalize(path).ok()).collect()
 }
 
-fn installation(library: &Path) -> Option<Installation> {
-    let library = fs::canonicalize(library).ok()?;
+/// The numbers in `libnvrtc.so.12.9.86`.
+fn version(library: &Path) -> Vec<u32> {
+    let name = library.file_name().and_then(|name| name.to_str()).unwrap_or("");
+    let numbers = name.strip_prefix("libnvrtc.so").unwrap_or("");
+    numbers.split('.').filter_map(|part| part.parse().ok()).collect()
+}
+
+fn installation(origin: Origin, library: &Path) -> Option<Installation> {
     let folder = library.parent()?;
-    let name = library.file_name()?.to_str()?;
     // `libnvrtc.so.13` or `libnvrtc.so.12.9.86`: builtins are of the same major, and minor where it is told.
-    let version = name.strip_prefix("libnvrtc.so").unwrap_or("").trim_start_matches('.');
-    let short = version.split('.').take(2).collect::<Vec<_>>().join(".");
-    let mut builtins: Vec<PathBuf> = children(folder, &format!("libnvrtc-builtins.so.{short}"));
+    let short: Vec<String> = version(library).iter().take(2).map(u32::to_string).collect();
+    let mut builtins: Vec<PathBuf> = children(folder, &format!("libnvrtc-builtins.so.{}", short.join(".")));
     if builtins.is_empty() {
         builtins = children(folder, "libnvrtc-builtins.so");
     }
     let builtins = builtins.into_iter().filter_map(|path| fs::canonicalize(path).ok()).next_back();
-    let roots =
-        [folder.join("../include"), folder.join("../../include"), folder.join("../../cuda_runtime/include")];
-    let is_toolkit = |root: &PathBuf| root.join("cuda_fp16.h").is_file();
-    let mut includes: Vec<PathBuf> =
-        roots.into_iter().filter(is_toolkit).filter_map(|root| fs::canonicalize(root).ok()).collect();
-    includes.truncate(1);
-    // Since 13.0 the C++ headers of the toolkit (`<cuda/std/...>`) lie in a folder of their own.
-    let more: Vec<PathBuf> =
-        includes.iter().map(|root| root.join("cccl")).filter(|root| root.is_dir()).collect();
-    includes.extend(more);
-    Some(Installation { library, builtins, includes })
+    Some(Installation { origin, library: library.to_owned(), builtins, includes: includes(folder) })
+}
+
+/// Header trees of the toolkit whose libraries lie in `folder`.
+fn includes(folder: &Path) -> Vec<PathBuf> {
+    let at = |path: &str| fs::canonicalize(folder.join(path)).ok().filter(|path| path.is_dir());
+    let is_toolkit = |root: &PathBuf| root.join("cuda_fp16.h").is_file() && count(root) <= HEADERS_MAX;
+    let roots = ["../include", "../../include", "../../cuda_runtime/include"];
+    let Some(main) = roots.into_iter().filter_map(at).find(is_toolkit) else { return Vec::new() };
+    // Since 13.0 the C++ headers (`<cuda/std/...>`) lie in a folder of their own; Python packages of CUDA 12 have one
+    // for each part.
+    let cccl = Some(main.join("cccl")).filter(|path| path.is_dir());
+    let parts = ["../../cuda_cccl/include", "../../cuda_nvcc/include", "../../cuda_crt/include"];
+    let mut found = vec![main];
+    for more in cccl.into_iter().chain(parts.into_iter().filter_map(at)) {
+        if !found.contains(&more) {
+            found.push(more);
+        }
+    }
+    found
+}
+
+/// Files below `root`, counted until there are too many.
+fn count(root: &Path) -> usize {
+    let mut files = Vec::new();
+    match headers(root, DEPTH_MAX, &mut files) {
+        Ok(()) => files.len(),
+        Err(_) => usize::MAX,
+    }
 }
 
 /// Digest of everything that compiling with this installation may read.
@@ -199,31 +302,95 @@ mod tests {
         fs::write(path, text).unwrap();
     }
 
+    fn named(paths: &[&Path]) -> Vec<Installation> {
+        let named = paths.iter().map(|path| path.to_path_buf()).collect();
+        search(&Surroundings { named, ..Surroundings::default() })
+    }
+
+    fn libraries_of(found: &[Installation]) -> Vec<String> {
+        found.iter().map(|found| found.library.file_name().unwrap().to_string_lossy().into_owned()).collect()
+    }
+
     #[test]
-    fn a_python_package_is_found_with_its_builtins_and_headers() {
+    fn python_packages_of_both_majors_are_found_newest_first_with_builtins_and_headers() {
         let root = tempfile::tempdir().unwrap();
-        let folder = root.path().join("nvidia/cu13");
-        touch(&folder.join("lib/libnvrtc.so.13"), "library");
-        touch(&folder.join("lib/libnvrtc.alt.so.13"), "not this one");
-        touch(&folder.join("lib/libnvrtc-builtins.so.13.0"), "builtins");
-        touch(&folder.join("include/cuda_fp16.h"), "header");
-        touch(&root.path().join("nvidia/cuda_nvrtc/lib/libnvrtc.so.12"), "older");
-        let named = Surroundings { named: Some(root.path().to_owned()), ..Surroundings::default() };
-        let found = search(&named);
-        assert_eq!(found.len(), 2, "{found:?}");
-        assert!(found.iter().all(|found| found.library.is_absolute()));
-        let newest = found.iter().find(|found| found.library.ends_with("libnvrtc.so.13")).unwrap();
-        assert!(newest.builtins.as_ref().unwrap().ends_with("libnvrtc-builtins.so.13.0"));
-        assert_eq!(newest.includes.len(), 1);
-        let before = digest(newest).unwrap();
-        touch(&folder.join("include/cuda_fp16.h"), "another header");
-        assert_ne!(before, digest(newest).unwrap());
+        let new = root.path().join("nvidia/cu13");
+        touch(&new.join("lib/libnvrtc.so.13"), "library");
+        touch(&new.join("lib/libnvrtc.alt.so.13"), "not this one");
+        touch(&new.join("lib/libnvrtc-builtins.so.13.0"), "builtins");
+        touch(&new.join("include/cuda_fp16.h"), "header");
+        touch(&new.join("include/cccl/nv/target"), "header");
+        let old = root.path().join("nvidia");
+        touch(&old.join("cuda_nvrtc/lib/libnvrtc.so.12"), "older");
+        touch(&old.join("cuda_runtime/include/cuda_fp16.h"), "header");
+        touch(&old.join("cuda_runtime/include/mma.h"), "header");
+        touch(&old.join("cuda_nvcc/include/crt/mma.h"), "header");
+        let found = named(&[root.path()]);
+        assert_eq!(libraries_of(&found), ["libnvrtc.so.13", "libnvrtc.so.12"], "{found:?}");
+        assert!(found[0].builtins.as_ref().unwrap().ends_with("libnvrtc-builtins.so.13.0"));
+        assert_eq!(
+            found[0].headers(),
+            (vec!["cuda_fp16.h"], vec!["cuda_bf16.h", "cooperative_groups.h", "mma.h", "cuda/std", "cub"])
+        );
+        assert_eq!(found[1].headers().0, ["mma.h"], "without nv/target no other header works");
+        assert_eq!((found[0].includes.len(), found[1].includes.len()), (2, 2));
+        let before = digest(&found[0]).unwrap();
+        touch(&new.join("include/cuda_fp16.h"), "another header");
+        assert_ne!(before, digest(&found[0]).unwrap());
+    }
+
+    #[test]
+    fn a_toolkit_is_found_through_its_links_once_and_versions_are_numbers() {
+        let root = tempfile::tempdir().unwrap();
+        for version in ["9.2", "12.9", "13.0"] {
+            let lib = root.path().join(format!("cuda-{version}/targets/x86_64-linux/lib"));
+            touch(&lib.join(format!("libnvrtc.so.{version}.1")), version);
+            std::os::unix::fs::symlink(format!("libnvrtc.so.{version}.1"), lib.join("libnvrtc.so")).unwrap();
+            std::os::unix::fs::symlink(
+                "targets/x86_64-linux/lib",
+                root.path().join(format!("cuda-{version}/lib64")),
+            )
+            .unwrap();
+        }
+        let homes: Vec<PathBuf> = ["12.9", "9.2", "13.0"]
+            .iter()
+            .map(|version| root.path().join(format!("cuda-{version}")))
+            .collect();
+        let homes: Vec<&Path> = homes.iter().map(PathBuf::as_path).collect();
+        // Named one by one, the operator's order holds.
+        assert_eq!(
+            libraries_of(&named(&homes)),
+            ["libnvrtc.so.12.9.1", "libnvrtc.so.9.2.1", "libnvrtc.so.13.0.1"]
+        );
+        let home = Surroundings { cuda_home: Some(root.path().join("cuda-12.9")), ..Surroundings::default() };
+        let found = search(&home);
+        assert_eq!(
+            (found[0].origin, libraries_of(&found[..1])[0].as_str()),
+            (Origin::CudaHome, "libnvrtc.so.12.9.1")
+        );
+        assert_eq!(version(Path::new("libnvrtc.so.12.9.86")), [12, 9, 86]);
+        assert!(version(Path::new("libnvrtc.so")) < version(Path::new("libnvrtc.so.12")));
+    }
+
+    #[test]
+    fn a_virtual_environment_a_file_and_a_list_can_be_named() {
+        let root = tempfile::tempdir().unwrap();
+        let library = root.path().join("venv/lib/python3.12/site-packages/nvidia/cu13/lib/libnvrtc.so.13");
+        touch(&library, "library");
+        let environment = root.path().join("venv");
+        assert_eq!(libraries_of(&named(&[&environment])), ["libnvrtc.so.13"]);
+        assert_eq!(libraries_of(&named(&[&library])), ["libnvrtc.so.13"]);
+        assert_eq!(named(&[&environment, &library]).len(), 1);
+        let active = Surroundings { virtual_env: Some(environment), ..Surroundings::default() };
+        let found = search(&active);
+        assert!(found.iter().any(|found| found.library.ends_with("cu13/lib/libnvrtc.so.13")
+            && found.origin == Origin::PythonPackage));
     }
 
     #[test]
     fn a_named_place_without_a_library_gives_nothing() {
         let root = tempfile::tempdir().unwrap();
-        let named = Surroundings { named: Some(root.path().to_owned()), ..Surroundings::default() };
-        assert_eq!(search(&named), []);
+        assert_eq!(named(&[root.path()]), []);
+        assert_eq!(named(&[&root.path().join("missing.so")]), []);
     }
 }

@@ -2,6 +2,7 @@
 
 pub(super) mod bench;
 pub(super) mod case;
+pub(super) mod compile;
 pub(super) mod doctor;
 pub(super) mod down;
 pub(super) mod ledger;
