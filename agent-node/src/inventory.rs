@@ -4,7 +4,7 @@ use crate::backend::Backend;
 use crate::backend::cpu::{
     ArtefactCache, CpuBackend, Toolchain, ToolchainError, USUAL_COMPILERS, attributes,
 };
-use crate::backend::cuda::CudaBackend;
+use crate::backend::cuda::{CompileOnlyBackend, CudaBackend};
 use crate::probe::{Host, cpu_device_id, cpu_levels, host_configuration, host_identity};
 use crate::sandbox::{self, Confinement, Level, Profile};
 use fleet_config::domain::{Architecture, DeviceDescription, DeviceKind, Fact, Facts, field};
@@ -32,6 +32,8 @@ pub struct Wish {
     pub compiler: Option<PathBuf>,
     /// Files and folders with NVRTC, separated by colons; `None` means the usual places.
     pub nvrtc: Option<PathBuf>,
+    /// Architectures to compile for without running anything; none at all: every one that the compilers know.
+    pub compile: Option<Vec<Architecture>>,
     pub confinement: Confinement,
     /// Public signing key of the node, which its device names are derived from.
     pub node_key: [u8; 32],
@@ -121,6 +123,31 @@ pub fn cuda_offers(wish: &Wish) -> (Vec<Offer>, Option<String>) {
         Offer { backend: backend.clone(), description }
     };
     (backend.devices().into_iter().map(offer).collect(), None)
+}
+
+/// The architectures that this node compiles for without running anything, where the operator wants that; with what keeps
+/// it from any of them.
+pub fn compile_offers(wish: &Wish) -> (Vec<Offer>, Vec<String>) {
+    let Some(wanted) = &wish.compile else { return (Vec::new(), Vec::new()) };
+    let found = CompileOnlyBackend::discover(
+        wanted,
+        wish.nvrtc.as_deref(),
+        &wish.cache,
+        wish.confinement,
+        &wish.node_key,
+    );
+    let (backend, lacking) = match found {
+        Ok((backend, lacking)) => (Arc::new(backend), lacking),
+        Err(error) => return (Vec::new(), vec![error.to_string()]),
+    };
+    let offer = |mut description: DeviceDescription| {
+        let own = std::mem::take(&mut description.configuration);
+        description.configuration = host_configuration();
+        description.configuration.extend(own);
+        set_node_facts(&mut description.configuration, wish, Profile::Worker);
+        Offer { backend: backend.clone(), description }
+    };
+    (backend.devices().into_iter().map(offer).collect(), lacking)
 }
 
 /// What every device of this node has in common.

@@ -1,6 +1,7 @@
 //! Whole-fleet tests on the CPU device: a process is only what its binary does.
 
 mod case;
+mod compile;
 mod coordinator;
 mod damage;
 mod holdout;

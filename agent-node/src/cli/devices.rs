@@ -3,7 +3,7 @@
 use super::DevicesArguments;
 use super::doctor::text;
 use super::settings::passing_wish;
-use agent_node::inventory::{cpu_offers, cuda_offers};
+use agent_node::inventory::{compile_offers, cpu_offers, cuda_offers};
 use agent_node::scratch::Scratch;
 use fleet_config::domain::{DeviceDescription, field};
 use std::process::ExitCode;
@@ -12,8 +12,9 @@ pub(crate) fn devices(arguments: &DevicesArguments) -> anyhow::Result<ExitCode> 
     let folder = Scratch::make()?;
     let wish = passing_wish(&arguments.devices, folder.path())?;
     let (gpus, absence) = cuda_offers(&wish);
-    let descriptions: Vec<DeviceDescription> =
-        cpu_offers(&wish)?.into_iter().chain(gpus).map(|offer| offer.description).collect();
+    let (compiling, lacking) = compile_offers(&wish);
+    let offers = cpu_offers(&wish)?.into_iter().chain(gpus).chain(compiling);
+    let descriptions: Vec<DeviceDescription> = offers.map(|offer| offer.description).collect();
     if arguments.json {
         println!("{}", serde_json::to_string_pretty(&descriptions)?);
         return Ok(ExitCode::SUCCESS);
@@ -25,6 +26,9 @@ pub(crate) fn devices(arguments: &DevicesArguments) -> anyhow::Result<ExitCode> 
         println!("  compiler  {}", text(fact(field::COMPILER)));
         println!("  sandbox   {}", text(fact(field::SANDBOX)));
         println!("  clocks    {}", text(fact(field::CLOCK_POLICY)));
+    }
+    for reason in lacking {
+        println!("not compiled for: {reason}");
     }
     if let Some(reason) = absence {
         println!("no CUDA device: {reason}");

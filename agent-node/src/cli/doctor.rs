@@ -105,7 +105,7 @@ impl Report {
             return self.put("NVRTC", State::Ok, detail, "");
         }
         let next = format!(
-            "kernels that include {} do not compile: install that toolkit's headers (Python packages nvidia-cuda-runtime, -cccl and -crt of the same version)",
+            "kernels that include {} do not compile: install that toolkit's headers (Python packages nvidia-cuda-runtime, -cccl and -crt of the same version; for CUDA 12 -runtime-cu12, -cccl-cu12 and -nvcc-cu12)",
             headers_lacking.join(", ")
         );
         self.put("NVRTC", State::Weak, detail, &next);

@@ -133,6 +133,10 @@ pub(crate) struct DeviceArguments {
     /// Look for NVRTC here alone: files and folders, separated by colons. Default: MUSTER_NVRTC, else the usual places.
     #[arg(long, value_name = "PATHS")]
     pub(crate) nvrtc: Option<PathBuf>,
+    /// Offer to compile for these architectures without running anything, such as sm_80,sm_100a; `all`: every one that
+    /// NVRTC knows. Submissions ask for it with `--on compile:sm_80`.
+    #[arg(long, env = "MUSTER_NODE_COMPILE_ONLY", value_delimiter = ',', value_name = "ARCH,…|all")]
+    pub(crate) compile_only: Vec<String>,
     /// Sandbox level: best (what this machine gives, kernel at least), full (or refuse to start; no GPUs), kernel.
     #[arg(long, env = "MUSTER_NODE_SANDBOX", value_name = "LEVEL")]
     pub(crate) sandbox: Option<SandboxWish>,

@@ -1,7 +1,7 @@
 //! `muster-node run`: from settings to a session that works until it is stopped.
 
 use super::RunArguments;
-use super::settings::{confinement, levels, settings, state_folder};
+use super::settings::{compile_wish, confinement, levels, settings, state_folder};
 use agent_node::harness::harness;
 use agent_node::inventory::{self, Offer, Wish};
 use agent_node::job::Node;
@@ -76,6 +76,7 @@ async fn work(settings: NodeSettings, state: State, invite: Option<Invite>) -> a
         levels: levels(&settings)?,
         compiler: (!settings.compiler.is_empty()).then(|| PathBuf::from(&settings.compiler)),
         nvrtc: (!settings.nvrtc.is_empty()).then(|| PathBuf::from(&settings.nvrtc)),
+        compile: compile_wish(&settings.devices.compile)?,
         confinement,
         node_key: key.public().to_bytes(),
         harness: harness.clone(),
@@ -93,6 +94,11 @@ async fn work(settings: NodeSettings, state: State, invite: Option<Invite>) -> a
         }
         offers.extend(gpus);
     }
+    let (compiling, lacking) = inventory::compile_offers(&wish);
+    for reason in lacking {
+        tracing::warn!(reason, "an architecture is not compiled for");
+    }
+    offers.extend(compiling);
     for offer in &offers {
         let device = &offer.description;
         tracing::info!(device = %device.id, architecture = %device.architecture, "device on offer");

@@ -39,6 +39,9 @@ pub(super) fn settings(arguments: &RunArguments) -> Result<NodeSettings, Refusal
     if let Some(nvrtc) = &arguments.devices.nvrtc {
         settings.nvrtc = text(nvrtc);
     }
+    if !arguments.devices.compile_only.is_empty() {
+        settings.devices.compile.clone_from(&arguments.devices.compile_only);
+    }
     if !arguments.devices.levels.is_empty() {
         settings.devices.levels = arguments.devices.levels.iter().map(ToString::to_string).collect();
     }
@@ -105,6 +108,22 @@ pub(super) fn levels(settings: &NodeSettings) -> Result<Vec<Architecture>, Refus
     settings.devices.levels.iter().map(parse).collect()
 }
 
+/// The architectures to compile for without running anything: none, `all`, or names such as `sm_90a`.
+pub(super) fn compile_wish(names: &[String]) -> Result<Option<Vec<Architecture>>, Refusal> {
+    let parse = |text: &String| {
+        let full = if text.contains(':') { text.clone() } else { format!("nvidia:{text}") };
+        full.parse().map_err(|error| {
+            let next = "write an architecture such as sm_90a, or `all`";
+            Refusal::new("node/compile-only", text.as_str(), format!("{error}"), next)
+        })
+    };
+    match names {
+        [] => Ok(None),
+        [all] if all == "all" => Ok(Some(Vec::new())),
+        names => names.iter().map(parse).collect::<Result<_, _>>().map(Some),
+    }
+}
+
 /// The confinement that the settings ask for.
 pub(super) fn confinement(settings: &NodeSettings) -> Result<Confinement, Refusal> {
     let (wish, is_unsafe) = (settings.sandbox, settings.unsafe_no_sandbox);
@@ -142,6 +161,7 @@ pub(super) fn passing_wish(arguments: &DeviceArguments, folder: &Path) -> anyhow
         levels: arguments.levels.clone(),
         compiler: arguments.compiler.clone(),
         nvrtc: arguments.nvrtc.clone(),
+        compile: compile_wish(&arguments.compile_only)?,
         confinement,
         node_key: [0; 32],
         harness: harness().context("cannot read this executable")?,

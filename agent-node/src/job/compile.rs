@@ -3,9 +3,10 @@
 use super::context::{Context, Hold};
 use super::fault::{Party, Stop};
 use super::prepare::Prepared;
-use super::resolve::entries;
+use super::resolve::{entries, resolved};
+use crate::backend::cuda::occupancy_of;
 use crate::backend::{Artefact, CompileRequest, Failure};
-use fleet_config::domain::{Picoseconds, Stage};
+use fleet_config::domain::{CaseKind, Picoseconds, Stage};
 use std::collections::BTreeMap;
 
 /// What the compilers made.
@@ -30,6 +31,27 @@ pub(super) fn compile(
         artefacts.insert(party, artefact);
     }
     Ok(Compiled { artefacts })
+}
+
+/// Compiles the candidate alone, for a device that runs nothing; with the occupancy that its plan gives it in the first case
+/// that would be timed, where that does not depend on the board.
+pub(super) fn candidate(
+    context: &Context<'_>,
+    prepared: &Prepared,
+    waited: &mut Picoseconds,
+) -> Result<Artefact, Stop> {
+    let _held = context.hold(Hold::Shared, Stage::Compile, context.assignment.run, waited)?;
+    (context.progress)(Stage::Compile, Party::Candidate.name());
+    let mut artefact = one(context, prepared, Party::Candidate)?;
+    let case = prepared.task.cases.iter().find(|case| case.kind == CaseKind::Performance);
+    let evaluation = case.and_then(|case| {
+        let plan = prepared.plan(Party::Candidate);
+        resolved(&prepared.task, case, &context.device.attributes, plan).ok()
+    });
+    if let Some(evaluation) = evaluation {
+        artefact.resources.extend(occupancy_of(&artefact, &context.device.architecture, &evaluation));
+    }
+    Ok(artefact)
 }
 
 /// The artefact of one party.

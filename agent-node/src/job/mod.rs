@@ -56,7 +56,7 @@ pub use sign::{FinishedAttempt, SignError};
 use crate::backend::Failure;
 use context::{RunBudget, elapsed};
 use fault::infrastructure;
-use fleet_config::domain::{Blame, CheckEvidence, Picoseconds, Stage, Status, ValidationStage};
+use fleet_config::domain::{Blame, CheckEvidence, DeviceKind, Picoseconds, Stage, Status, ValidationStage};
 use ledger::entry::predicate::{CaseEvidence, HoldoutVerdict};
 use sign::Findings;
 use stages::Stages;
@@ -193,6 +193,11 @@ fn steps(
     }
     let prepared = prepared?;
 
+    if context.device.kind == DeviceKind::Compile {
+        enter(Stage::Compile)?;
+        return compile_only(context, &prepared, findings);
+    }
+
     let from = enter(Stage::Compile)?;
     let mut waited = Picoseconds(0);
     let compiled = compile::compile(context, &prepared, &mut waited);
@@ -241,6 +246,21 @@ fn steps(
     if findings.timings.is_empty() {
         return Err(infrastructure(Stage::Time, "time/nothing", "no case was timed").into());
     }
+    Ok(())
+}
+
+/// All that a device without a device does: the candidate's artefact is the result.
+fn compile_only(
+    context: &Context<'_>,
+    prepared: &prepare::Prepared,
+    findings: &mut Findings,
+) -> Result<(), Stop> {
+    let from = context.clock.now();
+    let mut waited = Picoseconds(0);
+    let artefact = compile::candidate(context, prepared, &mut waited);
+    findings.times.compile = elapsed(waited, elapsed(from, context.clock.now()));
+    add(&mut findings.times.waited, waited);
+    findings.artefact = Some(artefact?);
     Ok(())
 }
 

@@ -5,8 +5,8 @@ use super::fault::{Party, Stop, cause, infrastructure};
 use super::resolve::{Setting, resolve};
 use crate::backend::{Evaluation, Failure, Sources};
 use fleet_config::domain::{
-    Blame, BlobRef, Candidate, CaseKind, Cause, Digest, LaunchPlan, MeasurementPolicy, Outcome, SourcePlace,
-    SourceTree, Stage, Status, Task, canonical,
+    Blame, BlobRef, Candidate, CaseKind, Cause, DeviceKind, Digest, LaunchPlan, MeasurementPolicy, Outcome,
+    SourcePlace, SourceTree, Stage, Status, Task, canonical,
 };
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -102,7 +102,12 @@ pub(super) fn prepare(context: &Context<'_>, candidate: Candidate) -> Result<Pre
         .into());
     }
     let mut evaluations = BTreeMap::new();
-    for party in [Party::Reference, Party::Baseline, Party::Candidate] {
+    // What only compiles launches nothing, and does not know what a board would answer to a plan.
+    let parties: &[Party] = match context.device.kind {
+        DeviceKind::Cpu | DeviceKind::Gpu => &[Party::Reference, Party::Baseline, Party::Candidate],
+        DeviceKind::Compile => &[],
+    };
+    for &party in parties {
         let resolved: Result<Vec<Evaluation>, Failure> = task
             .cases
             .iter()

@@ -7,8 +7,8 @@ use super::stages::Stages;
 use crate::backend::{Artefact, Failure, Portability};
 use fleet_config::domain::canonical::{CanonicalError, Document};
 use fleet_config::domain::{
-    BlobRef, Candidate, CandidateId, CaseTiming, CheckEvidence, Commitment, ComparabilityClass, Digest, Fact,
-    Facts, Fingerprint, Milliseconds, Outcome, Picoseconds, PolicyId, RecordId, Stage, StageTimes, TaskId,
+    BlobRef, Candidate, CandidateId, CaseTiming, CheckEvidence, Commitment, ComparabilityClass, DeviceKind, Digest,
+    Fact, Facts, Fingerprint, Milliseconds, Outcome, Picoseconds, PolicyId, RecordId, Stage, StageTimes, Status, TaskId,
     field,
 };
 use fleet_config::generator;
@@ -100,7 +100,10 @@ pub(super) fn sign(
 ) -> Result<FinishedAttempt, SignError> {
     let assignment = context.assignment;
     let mut blobs: Vec<(BlobRef, Vec<u8>)> = Vec::new();
-    let outcome = outcome(failure, findings.printed, &mut blobs);
+    let mut outcome = outcome(failure, findings.printed, &mut blobs);
+    if outcome.status == Status::Ok && context.device.kind == DeviceKind::Compile {
+        outcome.stage = Stage::Compile;
+    }
     let environment = environment(context);
     let class = environment.class.id()?;
     // The manifest exists even if nothing compiled.

@@ -26,6 +26,8 @@ impl Confinement {
         match kind {
             DeviceKind::Cpu => self.level_of(Profile::CpuWorker),
             DeviceKind::Gpu => self.level_of(Profile::CudaWorker),
+            // Nothing of the candidate runs but its compiler.
+            DeviceKind::Compile => self.level_of(Profile::Worker),
         }
     }
 }

@@ -47,6 +47,7 @@ impl Place {
             levels: Vec::new(),
             compiler: None,
             nvrtc: None,
+            compile: None,
             confinement: Confinement::Required,
             node_key: [1; 32],
             harness: harness().unwrap(),

@@ -18,7 +18,8 @@ fn stub(folder: &Path, code: Option<u32>) -> PathBuf {
         return place;
     };
     let source = folder.join("stub.c");
-    std::fs::write(&source, format!("int cuInit(unsigned flags) {{ (void)flags; return {code}; }}\n")).unwrap();
+    std::fs::write(&source, format!("int cuInit(unsigned flags) {{ (void)flags; return {code}; }}\n"))
+        .unwrap();
     let real = place.join("libcuda.so.570.86.15");
     let compiler = ["cc", "gcc", "g++", "clang"].into_iter().find_map(|compiler| {
         let arguments = ["-shared", "-fPIC", "-o", text(&real), "-x", "c", text(&source)];
@@ -47,7 +48,8 @@ fn doctor(driver: &Path) -> (String, String, String) {
     assert!(output.status.success(), "a machine without a usable GPU is fit: {output:?}");
     let answer = answer(&output);
     let checks = answer["checks"].as_array().unwrap();
-    let check = checks.iter().find(|check| check["name"] == "CUDA device").unwrap_or_else(|| panic!("{answer:#}"));
+    let check =
+        checks.iter().find(|check| check["name"] == "CUDA device").unwrap_or_else(|| panic!("{answer:#}"));
     let word = |name: &str| check[name].as_str().unwrap().to_owned();
     (word("state"), word("detail"), word("next"))
 }
@@ -124,7 +126,10 @@ fn a_node_starts_and_stays_up_without_a_driver_and_with_one_that_has_no_device()
         }
         let status = child.wait().unwrap();
         assert!(status.success(), "{code:?}: {status:?} {seen:#?}");
-        let offered = seen.iter().filter(|line| line.contains("device on offer") && line.contains("architecture=")).count();
+        let offered = seen
+            .iter()
+            .filter(|line| line.contains("device on offer") && line.contains("architecture="))
+            .count();
         assert_eq!(offered, 1, "{code:?}: the CPU alone: {seen:#?}");
         let reason = seen.iter().find(|line| line.contains("no CUDA device on offer"));
         assert!(reason.is_some_and(|line| !line.contains("panicked")), "{code:?}: {seen:#?}");

@@ -65,8 +65,11 @@ fn five_architectures_say_what_each_kernel_uses_under_every_toolchain_that_is_he
     for facts in &toolchains {
         println!("{} {} {}", facts.name, facts.library.display(), facts.digest);
         let pin = facts.digest.to_string();
-        let (code, answer) =
-            bench.offline("kernels.cu", KERNELS, &["--arch", FIVE, "--toolchain", &pin, "--dynamic-shared", "512"]);
+        let (code, answer) = bench.offline(
+            "kernels.cu",
+            KERNELS,
+            &["--arch", FIVE, "--toolchain", &pin, "--dynamic-shared", "512"],
+        );
         assert_eq!(code, 0, "{answer:#}");
         let rows = answer["rows"].as_array().unwrap();
         assert_eq!(rows.len(), 5);
@@ -75,7 +78,11 @@ fn five_architectures_say_what_each_kernel_uses_under_every_toolchain_that_is_he
             assert!(row["compiler"].as_str().unwrap().starts_with(&facts.name), "{row:#}");
             let tile = kernel(row, "tile");
             let usage = &tile["usage"];
-            assert_eq!((&usage["shared_bytes"], &usage["threads_max"]), (&8256.into(), &128.into()), "{row:#}");
+            assert_eq!(
+                (&usage["shared_bytes"], &usage["threads_max"]),
+                (&8256.into(), &128.into()),
+                "{row:#}"
+            );
             assert_eq!((&usage["barriers"], &usage["spill_store_bytes"]), (&1.into(), &0.into()), "{row:#}");
             assert_eq!((&tile["threads"], &tile["threads_from"]), (&128.into(), &"assumed".into()));
             assert_eq!(tile["dynamic_shared_bytes"], 512);
@@ -96,7 +103,8 @@ fn five_architectures_say_what_each_kernel_uses_under_every_toolchain_that_is_he
             assert_eq!(row["cubin_digest"], blake3_text(&cubin).as_str());
             assert_eq!(row["cubin_bytes"], cubin.len() as u64);
         }
-        let distinct = |what: &str| rows.iter().map(|row| row[what].to_string()).collect::<BTreeSet<_>>().len();
+        let distinct =
+            |what: &str| rows.iter().map(|row| row[what].to_string()).collect::<BTreeSet<_>>().len();
         assert_eq!((distinct("cubin_digest"), distinct("key")), (5, 5));
     }
 }
@@ -117,9 +125,15 @@ fn an_architecture_that_lacks_an_instruction_says_the_line_and_the_others_compil
     assert_eq!(outcome["status"], "compile_error", "{answer:#}");
     let place = &outcome["cause"]["source"];
     assert_eq!((&place["file"], &place["line"]), (&"wgmma.cu".into(), &2.into()), "{answer:#}");
-    assert!(outcome["cause"]["message"].as_str().unwrap().contains("wgmma.cu:2: ptxas: Instruction 'wgmma.fence'"));
+    assert!(
+        outcome["cause"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("wgmma.cu:2: ptxas: Instruction 'wgmma.fence'")
+    );
     assert_eq!(rows[1]["outcome"], Value::Null, "{answer:#}");
-    let (code, answer) = bench.offline("syntax.cu", "extern \"C\" __global__ void f() {\n  nothing = 1;\n}\n", &[]);
+    let (code, answer) =
+        bench.offline("syntax.cu", "extern \"C\" __global__ void f() {\n  nothing = 1;\n}\n", &[]);
     assert_eq!((code, answer["rows"].as_array().unwrap().len()), (1, 5));
     for row in answer["rows"].as_array().unwrap() {
         assert_eq!(row["outcome"]["cause"]["source"]["line"], 2, "{row:#}");
@@ -131,11 +145,26 @@ fn headers_of_the_toolkit_compile_where_they_are_and_are_named_where_they_are_no
     let Some(bench) = with_compiler("headers") else { return };
     let (toolchains, _) = bench.backend.toolchains().unwrap();
     let sources: BTreeMap<&str, &str> = BTreeMap::from([
-        ("cuda_fp16.h", "#include <cuda_fp16.h>\nextern \"C\" __global__ void f(__half* x) { x[0] = __hadd(x[0], x[1]); }\n"),
-        ("cuda_bf16.h", "#include <cuda_bf16.h>\nextern \"C\" __global__ void f(__nv_bfloat16* x) { x[0] = __hadd(x[0], x[1]); }\n"),
-        ("mma.h", "#include <mma.h>\nextern \"C\" __global__ void f(half* a, float* c) { using namespace nvcuda::wmma; fragment<matrix_a, 16, 16, 16, half, row_major> x; fragment<matrix_b, 16, 16, 16, half, col_major> y; fragment<accumulator, 16, 16, 16, float> z; fill_fragment(z, 0.f); load_matrix_sync(x, a, 16); load_matrix_sync(y, a, 16); mma_sync(z, x, y, z); store_matrix_sync(c, z, 16, mem_row_major); }\n"),
-        ("cuda/std", "#include <cuda/std/type_traits>\nextern \"C\" __global__ void f(int* x) { x[0] = cuda::std::is_same<int, int>::value; }\n"),
-        ("cooperative_groups.h", "#include <cooperative_groups.h>\nextern \"C\" __global__ void f(int* x) { x[0] = cooperative_groups::this_thread_block().size(); }\n"),
+        (
+            "cuda_fp16.h",
+            "#include <cuda_fp16.h>\nextern \"C\" __global__ void f(__half* x) { x[0] = __hadd(x[0], x[1]); }\n",
+        ),
+        (
+            "cuda_bf16.h",
+            "#include <cuda_bf16.h>\nextern \"C\" __global__ void f(__nv_bfloat16* x) { x[0] = __hadd(x[0], x[1]); }\n",
+        ),
+        (
+            "mma.h",
+            "#include <mma.h>\nextern \"C\" __global__ void f(half* a, float* c) { using namespace nvcuda::wmma; fragment<matrix_a, 16, 16, 16, half, row_major> x; fragment<matrix_b, 16, 16, 16, half, col_major> y; fragment<accumulator, 16, 16, 16, float> z; fill_fragment(z, 0.f); load_matrix_sync(x, a, 16); load_matrix_sync(y, a, 16); mma_sync(z, x, y, z); store_matrix_sync(c, z, 16, mem_row_major); }\n",
+        ),
+        (
+            "cuda/std",
+            "#include <cuda/std/type_traits>\nextern \"C\" __global__ void f(int* x) { x[0] = cuda::std::is_same<int, int>::value; }\n",
+        ),
+        (
+            "cooperative_groups.h",
+            "#include <cooperative_groups.h>\nextern \"C\" __global__ void f(int* x) { x[0] = cooperative_groups::this_thread_block().size(); }\n",
+        ),
     ]);
     for facts in &toolchains {
         for (header, source) in &sources {
@@ -147,7 +176,12 @@ fn headers_of_the_toolkit_compile_where_they_are_and_are_named_where_they_are_no
                 assert!(made.is_ok(), "{} {header}: {made:?}", facts.name);
             } else {
                 let outcome = made.unwrap_err().outcome;
-                assert_eq!(outcome.status, Status::UnsupportedOnDevice, "{} {header}: {outcome:?}", facts.name);
+                assert_eq!(
+                    outcome.status,
+                    Status::UnsupportedOnDevice,
+                    "{} {header}: {outcome:?}",
+                    facts.name
+                );
                 assert_eq!(outcome.cause.unwrap().unsupported, Some(UnsupportedReason::Header));
             }
         }
@@ -159,18 +193,25 @@ fn whoever_asks_for_a_key_that_is_being_compiled_waits_for_it() {
     let Some(bench) = with_compiler("one compilation") else { return };
     // Enough work that all of them ask before the first is done.
     let slow: String = (0..60)
-        .map(|at| format!("extern \"C\" __global__ void k{at}(float* x) {{ x[1] = powf(x[0], sinf(x[2])) + {at}; }}\n"))
+        .map(|at| {
+            format!(
+                "extern \"C\" __global__ void k{at}(float* x) {{ x[1] = powf(x[0], sinf(x[2])) + {at}; }}\n"
+            )
+        })
         .collect();
-    let requests: Vec<_> =
-        (0..4).map(|at| bench.request(&format!("at-once-{at}"), &slow, &[("k0", None)], "nvidia:sm_90a")).collect();
+    let requests: Vec<_> = (0..4)
+        .map(|at| bench.request(&format!("at-once-{at}"), &slow, &[("k0", None)], "nvidia:sm_90a"))
+        .collect();
     let (bench, blobs) = (&bench, std::sync::Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for request in &requests {
             let blobs = &blobs;
-            scope.spawn(move || blobs.lock().unwrap().push({
-                let made = bench.backend.compile(request).unwrap_or_else(|failure| panic!("{failure:?}"));
-                (made.key, made.blob)
-            }));
+            scope.spawn(move || {
+                blobs.lock().unwrap().push({
+                    let made = bench.backend.compile(request).unwrap_or_else(|failure| panic!("{failure:?}"));
+                    (made.key, made.blob)
+                })
+            });
         }
     });
     let mut blobs = blobs.into_inner().unwrap();
@@ -205,14 +246,21 @@ fn flags_are_whitelisted_and_a_toolchain_can_be_pinned() {
         request
     };
     let plain = bench.backend.compile(&with(&[])).unwrap();
-    for flags in [&["-std=c++20"][..], &["--use_fast_math"], &["-lineinfo"], &["--use_fast_math", "-lineinfo"]] {
-        let made = bench.backend.compile(&with(flags)).unwrap_or_else(|failure| panic!("{flags:?}: {failure:?}"));
+    for flags in
+        [&["-std=c++20"][..], &["--use_fast_math"], &["-lineinfo"], &["--use_fast_math", "-lineinfo"]]
+    {
+        let made =
+            bench.backend.compile(&with(flags)).unwrap_or_else(|failure| panic!("{flags:?}: {failure:?}"));
         assert!(flags.iter().all(|flag| made.flags.iter().any(|given| given == flag)), "{:?}", made.flags);
         assert_ne!(made.key, plain.key, "{flags:?}");
     }
     for flag in ["-I/etc", "--include-path=/", "-rdc=true", "--use_fast_math=x", "-maxrregcount=16", ""] {
         let outcome = bench.backend.compile(&with(&[flag])).unwrap_err().outcome;
-        assert_eq!((outcome.status, outcome.cause.unwrap().code.as_str()), (Status::Rejected, "compile/flag"), "{flag}");
+        assert_eq!(
+            (outcome.status, outcome.cause.unwrap().code.as_str()),
+            (Status::Rejected, "compile/flag"),
+            "{flag}"
+        );
     }
     let mut exact = with(&["--use_fast_math"]);
     exact.policy.fp_contract = FpContract::Off;
@@ -223,7 +271,10 @@ fn flags_are_whitelisted_and_a_toolchain_can_be_pinned() {
     let outcome = bench.backend.compile(&pinned).unwrap_err().outcome;
     assert_eq!(outcome.status, Status::UnsupportedOnDevice);
     let cause = outcome.cause.unwrap();
-    assert_eq!((cause.code.as_str(), cause.unsupported), ("compile/toolchain-pinned", Some(UnsupportedReason::Toolchain)));
+    assert_eq!(
+        (cause.code.as_str(), cause.unsupported),
+        ("compile/toolchain-pinned", Some(UnsupportedReason::Toolchain))
+    );
     assert!(cause.message.contains("070707070707") && cause.message.contains("NVRTC 1"), "{}", cause.message);
 }
 
@@ -248,8 +299,15 @@ fn a_task_is_compiled_with_the_blocks_of_its_plan() {
     let Some(bench) = with_compiler("task") else { return };
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/sample");
     let tiled = root.join("candidates/tiled.cu");
-    let arguments =
-        ["--arch", "sm_89", "--task", root.to_str().unwrap(), "--candidate", tiled.to_str().unwrap(), "--json"];
+    let arguments = [
+        "--arch",
+        "sm_89",
+        "--task",
+        root.to_str().unwrap(),
+        "--candidate",
+        tiled.to_str().unwrap(),
+        "--json",
+    ];
     let mut all = vec!["compile"];
     if bench.confinement == agent_node::sandbox::Confinement::UnsafeNone {
         all.push("--unsafe-no-sandbox");
@@ -273,7 +331,8 @@ fn nothing_to_compile_with_is_told_with_what_to_do() {
     let source = folder.path().join("kernel.cu");
     std::fs::write(&source, SAXPY).unwrap();
     let nowhere = folder.path().join("nowhere");
-    let output = muster_node(folder.path(), &nowhere, &["compile", "--arch", "sm_90a", source.to_str().unwrap()]);
+    let output =
+        muster_node(folder.path(), &nowhere, &["compile", "--arch", "sm_90a", source.to_str().unwrap()]);
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{text}");
     assert!(text.contains("no NVRTC was found") && text.contains("MUSTER_NVRTC"), "{text}");

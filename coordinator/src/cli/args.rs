@@ -1,7 +1,7 @@
 //! Argument types of the command line, with help that shows examples.
 
 use clap::{Args, Parser, Subcommand};
-use fleet_config::domain::{OptionalStage, Screen};
+use fleet_config::domain::{Digest, OptionalStage, Screen};
 use fleet_config::refusal::Refusal;
 use std::path::PathBuf;
 
@@ -243,6 +243,13 @@ pub(super) struct SubmitArgs {
     /// Stages of validation to run beside those that always do: smoke, shapes, stress, determinism; or `all`, `fewest`
     #[arg(long, value_name = "LIST", value_parser = stage_list)]
     pub stages: Option<String>,
+    /// The one toolchain that may compile for GPUs, by the digest that `muster doctor` prints; elsewhere a cell is
+    /// unsupported
+    #[arg(long, value_name = "DIGEST", value_parser = toolchain)]
+    pub toolchain: Option<Digest>,
+    /// A compiler flag beside those of the policy, such as --use_fast_math or -std=c++20; may be repeated
+    #[arg(long, value_name = "FLAG", allow_hyphen_values = true)]
+    pub flag: Vec<String>,
     /// Idempotency key
     #[arg(long)]
     pub nonce: Option<String>,
@@ -480,4 +487,12 @@ fn stage_list(text: &str) -> Result<String, String> {
 /// Checks a list of screens, and hands it on as it was written.
 fn screen_list(text: &str) -> Result<String, String> {
     Screen::list(text).map(|_| text.to_owned()).map_err(|error| error.to_string())
+}
+
+/// A digest, with or without the name of its hash.
+fn toolchain(text: &str) -> Result<Digest, String> {
+    text.strip_prefix("blake3:")
+        .unwrap_or(text)
+        .parse()
+        .map_err(|error: fleet_config::domain::DigestError| error.to_string())
 }

@@ -8,7 +8,7 @@ use crate::scheduler::fact::{CancelTarget, Terms};
 use data_encoding::HEXLOWER;
 use fleet_config::domain::canonical;
 use fleet_config::domain::{
-    BlobRef, CandidateId, CellId, DeviceClass, DeviceDescription, DeviceKind, LeafIndex, MeasurementPolicy,
+    BlobRef, CandidateId, CellId, DeviceClass, DeviceDescription, DeviceKind, Digest, LeafIndex, MeasurementPolicy,
     Milliseconds, OptionalStage, PolicyId, Reuse, Screen, Submission, SubmissionId, Task, field,
 };
 use fleet_config::refusal::Refusal;
@@ -18,6 +18,10 @@ use std::sync::Arc;
 
 /// What a receipt's signature covers before the body: it cannot be taken for an entry or a checkpoint.
 pub(super) const RECEIPT_CONTEXT: &[u8] = b"muster-receipt/1\n";
+
+/// Compiler flags of one submission, and bytes of one; no legal one is longer.
+const FLAGS_MAX: usize = 8;
+const FLAG_BYTES_MAX: usize = 64;
 
 impl Desk {
     /// Accepts a submission; when this returns, it is journalled.
@@ -172,7 +176,7 @@ impl Desk {
         let policy = match name {
             Some(name) => {
                 let known = self.catalog.policy_named(name);
-                if let (Some((id, entry)), Wish { screens: None, stages: None }) = (&known, &wish) {
+                if let (Some((id, entry)), false) = (&known, wish.is_any()) {
                     return Ok((*id, (*entry.value).clone()));
                 }
                 let known = known.map(|(_, entry)| (*entry.value).clone());
@@ -189,7 +193,8 @@ impl Desk {
                 let devices = self.ask(|reply| Request::Devices { reply }).await?;
                 match kind(targets, &devices)? {
                     DeviceKind::Cpu => MeasurementPolicy::cpu_paired(),
-                    DeviceKind::Gpu => MeasurementPolicy::gpu_paired(),
+                    // What only compiles does so as for a GPU, so that the cubins are the same.
+                    DeviceKind::Gpu | DeviceKind::Compile => MeasurementPolicy::gpu_paired(),
                 }
             }
         };
@@ -278,7 +283,10 @@ pub(super) fn kind(targets: &[DeviceClass], devices: &[DeviceDescription]) -> Re
                         "name a policy with --policy, add an architecture to the class, or start a node of it",
                     ));
                 }
-                kinds.extend(of_class.iter().map(|device| device.kind));
+                kinds.extend(of_class.iter().map(|device| match device.kind {
+                    DeviceKind::Cpu => DeviceKind::Cpu,
+                    DeviceKind::Gpu | DeviceKind::Compile => DeviceKind::Gpu,
+                }));
             }
         }
     }
@@ -322,10 +330,13 @@ pub(super) fn unexpected(reply: Reply) -> Refusal {
 struct Wish {
     screens: Option<Vec<Screen>>,
     stages: Option<Vec<OptionalStage>>,
+    toolchain: Option<Digest>,
+    flags: Vec<String>,
 }
 
 impl Wish {
     fn of(body: &SubmitBody) -> Result<Self, Refusal> {
+        check_flags(&body.flags)?;
         let screens = body.screens.as_deref().map(|text| {
             Screen::list(text).map_err(|error| {
                 let next = "give a list of their names, `cheap`, `all` or `none`";
@@ -338,14 +349,29 @@ impl Wish {
                 Refusal::new("submit/unknown-stage", "", error.to_string(), next)
             })
         });
-        Ok(Self { screens: screens.transpose()?, stages: stages.transpose()? })
+        let (toolchain, flags) = (body.toolchain, body.flags.clone());
+        Ok(Self { screens: screens.transpose()?, stages: stages.transpose()?, toolchain, flags })
+    }
+
+    fn is_any(&self) -> bool {
+        let Self { screens, stages, toolchain, flags } = self;
+        screens.is_some() || stages.is_some() || toolchain.is_some() || !flags.is_empty()
     }
 
     fn applied(self, policy: MeasurementPolicy) -> MeasurementPolicy {
-        let Self { screens, stages } = self;
+        let Self { screens, stages, toolchain, flags } = self;
         let policy = screens.into_iter().fold(policy, MeasurementPolicy::with_screens);
-        stages.into_iter().fold(policy, |policy, stages| policy.with_stages(&stages))
+        let policy = stages.into_iter().fold(policy, |policy, stages| policy.with_stages(&stages));
+        toolchain.into_iter().fold(policy.with_flags(flags), MeasurementPolicy::with_toolchain)
     }
+}
+
+fn check_flags(flags: &[String]) -> Result<(), Refusal> {
+    if flags.len() <= FLAGS_MAX && flags.iter().all(|flag| flag.len() <= FLAG_BYTES_MAX) {
+        return Ok(());
+    }
+    let cause = format!("more than {FLAGS_MAX} compiler flags, or one of more than {FLAG_BYTES_MAX} bytes");
+    Err(Refusal::new("submit/flags", "flags", cause, "give fewer and shorter ones"))
 }
 
 #[cfg(test)]
@@ -379,6 +405,11 @@ mod tests {
         assert_eq!(kind_of(&["device.model=Example GPU"]), Ok(DeviceKind::Gpu));
         assert_eq!(kind_of(&["cpu:x86-64-v4"]), Ok(DeviceKind::Cpu), "an architecture needs no device");
         assert_eq!(kind_of(&["nvidia:sm_80"]), Ok(DeviceKind::Gpu));
+        assert_eq!(
+            kind_of(&["compile:sm_80", "nvidia:sm_80"]),
+            Ok(DeviceKind::Gpu),
+            "one policy, the same cubins"
+        );
         assert_eq!(kind_of(&["device.model=Another"]), Err("submit/unknown-kind".to_owned()));
         let mixed = ["cpu:x86-64-v3", "device.model=Example GPU"];
         assert_eq!(kind_of(&mixed), Err("submit/mixed-kinds".to_owned()));

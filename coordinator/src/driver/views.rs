@@ -9,7 +9,7 @@ use crate::scheduler::input::{EndReason, Input, SubmitRequest};
 use crate::scheduler::node_state::NodeState;
 use crate::scheduler::view;
 use fleet_config::domain::{
-    Candidate, CandidateId, DeviceDescription, DeviceKind, Digest, Fact, SubmissionId, canonical, field,
+    Candidate, CandidateId, DeviceDescription, Digest, Fact, SubmissionId, canonical, field,
 };
 use fleet_config::refusal::Refusal;
 use tokio::sync::oneshot;
@@ -192,10 +192,7 @@ fn device_view(device: &view::DeviceView) -> DeviceView {
         Some(Fact::Count(_) | Fact::Flag(_) | Fact::Unknown(_)) | None => String::new(),
     };
     let told = |name: &str| text(offer.and_then(|offer| offer.configuration.get(name)));
-    let kind = offer.map_or("", |offer| match offer.kind {
-        DeviceKind::Cpu => "cpu",
-        DeviceKind::Gpu => "gpu",
-    });
+    let kind = offer.map_or("", |offer| offer.kind.name());
     DeviceView {
         id: device.id.to_string(),
         kind: kind.to_owned(),

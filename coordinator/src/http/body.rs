@@ -1,7 +1,7 @@
 //! Bodies of requests and answers; the command line uses the same types.
 
 use fleet_config::domain::{
-    BlobRef, Candidate, CellId, Commitment, LeafIndex, NodeId, RecordId, Reuse, SubmissionId, Task, TaskId,
+    BlobRef, Candidate, CellId, Commitment, Digest, LeafIndex, NodeId, RecordId, Reuse, SubmissionId, Task, TaskId,
 };
 use fleet_config::refusal::Refusal;
 use ledger::entry::predicate::{DetectorName, FindingJudgement, FindingScope};
@@ -61,6 +61,12 @@ pub struct SubmitBody {
     /// policy's own.
     #[serde(default)]
     pub stages: Option<String>,
+    /// The one toolchain that may compile for GPUs, by its digest.
+    #[serde(default)]
+    pub toolchain: Option<Digest>,
+    /// Compiler flags beside those of the policy.
+    #[serde(default)]
+    pub flags: Vec<String>,
     pub reuse: Reuse,
     /// Idempotency key: the same body with the same nonce is the same submission.
     pub nonce: Option<String>,

@@ -76,6 +76,9 @@ pub struct DeviceSettings {
     pub levels: Vec<String>,
     /// Offer the GPUs that the driver shows. Default: true.
     pub gpu: bool,
+    /// Architectures to compile for without running anything, such as `sm_80`; `all` means every one that NVRTC knows.
+    /// Default: empty, none.
+    pub compile: Vec<String>,
 }
 
 /// Bounds of what a node keeps and takes.
@@ -114,7 +117,7 @@ impl Default for NodeSettings {
 
 impl Default for DeviceSettings {
     fn default() -> Self {
-        Self { cpu: true, levels: Vec::new(), gpu: true }
+        Self { cpu: true, levels: Vec::new(), gpu: true, compile: Vec::new() }
     }
 }
 

@@ -12,6 +12,19 @@ use std::str::FromStr;
 pub enum DeviceKind {
     Cpu,
     Gpu,
+    /// A compiler without a device: it says what a candidate uses on its architecture and never how fast it is.
+    Compile,
+}
+
+impl DeviceKind {
+    /// The word used in records and classes.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Gpu => "gpu",
+            Self::Compile => "compile",
+        }
+    }
 }
 
 /// One device of a node, as offered to the scheduler.
@@ -37,13 +50,16 @@ impl DeviceDescription {
     }
 }
 
-/// Predicates over fingerprint fields, written `cpu:x86-64-v3` or
-/// `architecture=nvidia:sm_90a&device.model=NVIDIA H200`.
+/// Predicates over fingerprint fields, written `cpu:x86-64-v3`,
+/// `architecture=nvidia:sm_90a&device.model=NVIDIA H200`, or `compile:sm_90a` for compiling alone.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct DeviceClass {
     predicates: Vec<Predicate>,
 }
+
+/// What stands before the name of an architecture of NVIDIA in a class that compiles alone.
+const COMPILE: &str = "compile:";
 
 /// One condition; all of a class must hold.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -68,9 +84,27 @@ impl DeviceClass {
         let value = architecture.as_str().to_owned();
         Self { predicates: vec![Predicate { field: field::ARCHITECTURE.to_owned(), value }] }
     }
-    /// Whether `device` belongs to this class.
+    /// The class of what compiles for one architecture and runs nothing.
+    pub fn compiling_for(architecture: &Architecture) -> Self {
+        let mut class = Self::of(architecture);
+        let value = DeviceKind::Compile.name().to_owned();
+        class.predicates.push(Predicate { field: field::DEVICE_KIND.to_owned(), value });
+        class
+    }
+    /// The kind that the class names, if it names one.
+    pub fn kind(&self) -> Option<&str> {
+        let named = self.predicates.iter().find(|predicate| predicate.field == field::DEVICE_KIND);
+        named.map(|predicate| predicate.value.as_str())
+    }
+    /// Whether `device` belongs to this class. What only compiles belongs to no class that does not say so.
     pub fn matches(&self, device: &DeviceDescription) -> bool {
+        if device.kind == DeviceKind::Compile && self.kind().is_none() {
+            return false;
+        }
         self.predicates.iter().all(|predicate| {
+            if predicate.field == field::DEVICE_KIND {
+                return device.kind.name() == predicate.value;
+            }
             let fact =
                 device.identity.get(&predicate.field).or_else(|| device.configuration.get(&predicate.field));
             match fact {
@@ -95,7 +129,11 @@ impl FromStr for DeviceClass {
     fn from_str(text: &str) -> Result<Self, DeviceClassError> {
         let bad = || DeviceClassError::Shape(text.chars().take(120).collect());
         if !text.contains('=') {
-            return Ok(Self::of(&text.parse()?));
+            return match text.strip_prefix(COMPILE) {
+                Some(name) if name.contains(':') => Ok(Self::compiling_for(&name.parse()?)),
+                Some(name) => Ok(Self::compiling_for(&format!("nvidia:{name}").parse()?)),
+                None => Ok(Self::of(&text.parse()?)),
+            };
         }
         let mut predicates = Vec::new();
         for part in text.split('&') {
@@ -119,6 +157,13 @@ impl fmt::Display for DeviceClass {
         {
             return f.write_str(&only.value);
         }
+        if let [architecture, kind] = self.predicates.as_slice()
+            && architecture.field == field::ARCHITECTURE
+            && (kind.field == field::DEVICE_KIND && kind.value == DeviceKind::Compile.name())
+            && let Some(name) = architecture.value.strip_prefix("nvidia:")
+        {
+            return write!(f, "{COMPILE}{name}");
+        }
         let parts: Vec<String> = self.predicates.iter().map(|p| format!("{}={}", p.field, p.value)).collect();
         f.write_str(&parts.join("&"))
     }
@@ -134,5 +179,50 @@ impl TryFrom<String> for DeviceClass {
 impl From<DeviceClass> for String {
     fn from(class: DeviceClass) -> Self {
         class.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn device(kind: DeviceKind, architecture: &str) -> DeviceDescription {
+        DeviceDescription {
+            id: DeviceId("x".to_owned()),
+            kind,
+            architecture: architecture.parse().unwrap(),
+            memory: 1,
+            identity: Facts::new(),
+            configuration: Facts::new(),
+            attributes: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn what_only_compiles_is_asked_for_by_name_and_never_stands_for_a_gpu() {
+        let (gpu, compiler) =
+            (device(DeviceKind::Gpu, "nvidia:sm_90a"), device(DeviceKind::Compile, "nvidia:sm_90a"));
+        let belongs = |class: &str| {
+            let class: DeviceClass = class.parse().unwrap();
+            (class.matches(&gpu), class.matches(&compiler))
+        };
+        assert_eq!(belongs("nvidia:sm_90a"), (true, false));
+        assert_eq!(belongs("compile:sm_90a"), (false, true));
+        assert_eq!(belongs("compile:nvidia:sm_90a"), (false, true));
+        assert_eq!(belongs("compile:sm_80"), (false, false));
+        assert_eq!(belongs("device.kind=gpu&architecture=nvidia:sm_90a"), (true, false));
+        assert_eq!(belongs("device.kind=compile"), (false, true));
+    }
+
+    #[test]
+    fn a_compile_class_is_written_as_it_is_read() {
+        for text in ["compile:sm_90a", "compile:sm_100a", "nvidia:sm_90a", "cpu:x86-64-v3"] {
+            assert_eq!(text.parse::<DeviceClass>().unwrap().to_string(), text);
+        }
+        let long = "architecture=nvidia:sm_80&device.kind=compile".parse::<DeviceClass>().unwrap();
+        assert_eq!((long.to_string().as_str(), long), ("compile:sm_80", "compile:sm_80".parse().unwrap()));
+        for bad in ["compile:", "compile:SM_90", "compile:sm 90"] {
+            assert!(bad.parse::<DeviceClass>().is_err(), "{bad}");
+        }
     }
 }

@@ -11,6 +11,8 @@ pub const MEASURE_VERSION: u64 = 2;
 /// Names of the documented fields.
 pub mod field {
     // Identity: what the device is.
+    /// `cpu`, `gpu` or `compile`: known of the device itself, and named in classes only.
+    pub const DEVICE_KIND: &str = "device.kind";
     pub const DEVICE_MODEL: &str = "device.model";
     pub const DEVICE_UUID: &str = "device.uuid";
     pub const DEVICE_MEMORY: &str = "device.memory_bytes";

@@ -7,7 +7,7 @@ use super::predicate::{
     Verification,
 };
 use super::signers::Signers;
-use fleet_config::domain::{Blame, RecordId, Sha256, Status};
+use fleet_config::domain::{Blame, DeviceKind, RecordId, Sha256, Status};
 use fleet_config::identity::PublicKey;
 use fleet_config::refusal::Refusal;
 
@@ -208,6 +208,9 @@ fn check_result(result: &ResultRecord, signer: &PublicKey, signers: &Signers) ->
     let is_ok = result.outcome.status == Status::Ok;
     if is_ok != result.outcome.cause.is_none() || is_ok != (result.outcome.blame == Blame::Nobody) {
         return field("outcome", "`ok` has neither cause nor blame, every other status has both".to_owned());
+    }
+    if result.device_kind == DeviceKind::Compile && !result.timings.is_empty() {
+        return field("timings", "a device that only compiles measures no time".to_owned());
     }
     if !is_ok && !result.timings.is_empty() {
         return field("timings", format!("`{}` has no times", result.outcome.status));

@@ -105,6 +105,24 @@ fn pre_authentication_encoding_is_that_of_the_dsse_specification() {
 }
 
 #[test]
+fn a_device_that_only_compiles_has_no_times() {
+    let mut world = World::new();
+    let candidate = world.candidate("fast");
+    let grant = world.grant(&candidate, 5);
+    let mut record = world.result(&grant, Outcome::ok(), &[series("small", 2000, 1000, 10)]);
+    let checked = |world: &World, record: ResultRecord| {
+        let sealed = world.sealed_result(&candidate, record);
+        check(&sealed.bytes, &signers()).map(|_| ())
+    };
+    assert!(checked(&world, record.clone()).is_ok());
+    record.device_kind = DeviceKind::Compile;
+    let refused = checked(&world, record.clone()).unwrap_err();
+    assert!(matches!(refused, EntryError::Field { field: "timings", .. }), "{refused:?}");
+    record.timings.clear();
+    assert!(checked(&world, record).is_ok());
+}
+
+#[test]
 fn a_flipped_byte_anywhere_in_an_envelope_is_refused() {
     let (world, candidate, record, _) = result_entry();
     let sealed = world.sealed_result(&candidate, record);

@@ -14,11 +14,14 @@ use std::collections::BTreeMap;
 
 const ONE: PartsPerBillion = PartsPerBillion(1_000_000_000);
 
-/// Ranks `results` of `task`, as of a tree of `as_of` entries: later ones, those of other tasks and those that ran in a
-/// weaker sandbox than `least` are left out.
+/// Ranks `results` of `task`, as of a tree of `as_of` entries: later ones, those of other tasks, those that ran in a
+/// weaker sandbox than `least`, and what only compiled are left out.
 pub fn rank(task: &Task, id: TaskId, results: Vec<RankInput>, as_of: u64, least: SandboxLevel) -> Ranking {
-    let asked_for =
-        |input: &RankInput| input.leaf.0 < as_of && input.record.task == id && sandbox_of(input) >= least;
+    let asked_for = |input: &RankInput| {
+        let record = &input.record;
+        let ran = record.device_kind != DeviceKind::Compile;
+        ran && input.leaf.0 < as_of && record.task == id && sandbox_of(input) >= least
+    };
     let mut results: Vec<RankInput> = results.into_iter().filter(asked_for).collect();
     results.sort_by_key(|input| input.leaf);
     for input in &mut results {

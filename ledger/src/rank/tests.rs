@@ -148,6 +148,25 @@ fn gpus_and_cpus_and_other_classes_never_share_a_table() {
 }
 
 #[test]
+fn what_only_compiled_is_never_ranked() {
+    let mut world = World::new();
+    let entries = [
+        ok(&mut world, "a", 1, [(2000, 1000), (2000, 1000)]),
+        ok(&mut world, "b", 2, [(2000, 1000), (2000, 1000)]),
+        failed(&mut world, "c", 3, mismatch()),
+    ];
+    let mut results = inputs(&world, &entries);
+    for result in &mut results[1..] {
+        result.record.device_kind = DeviceKind::Compile;
+        result.record.architecture = "nvidia:sm_90a".parse().unwrap();
+    }
+    let ranking = rank(&task(), TaskId(world.task.digest().0), results, 3, SandboxLevel::None);
+    let kinds: Vec<_> = ranking.tables.iter().map(|table| table.device_kind).collect();
+    assert_eq!(kinds, [DeviceKind::Cpu]);
+    assert!(ranking.tables[0].rejected.is_empty() && ranking.tables[0].rows.len() == 2);
+}
+
+#[test]
 fn an_ok_without_samples_of_every_case_is_not_ranked() {
     let mut world = World::new();
     let entries = [ok(&mut world, "it", 1, [(2000, 1000), (2000, 1000)])];

@@ -320,7 +320,7 @@ impl Bed<'_> {
     fn compile(&self, name: &str, source: &str, entries: &[&str]) -> Result<Artefact, Failure> {
         let policy = match self.device.kind {
             DeviceKind::Cpu => MeasurementPolicy::cpu_paired(),
-            DeviceKind::Gpu => MeasurementPolicy::gpu_paired(),
+            DeviceKind::Gpu | DeviceKind::Compile => MeasurementPolicy::gpu_paired(),
         };
         self.backend.compile(&CompileRequest {
             sources: Sources {

@@ -17,7 +17,7 @@ pub(super) enum Diagnosis {
 const NAME_FILE: &str = "__nv_name_map";
 
 /// Headers that come with the toolkit and not with NVRTC: their absence is the node's, not the candidate's.
-const TOOLKIT_HEADERS: [&str; 14] = [
+const TOOLKIT_HEADERS: [&str; 17] = [
     "cuda_fp16.h",
     "cuda_bf16.h",
     "cuda_fp8.h",
@@ -29,7 +29,10 @@ const TOOLKIT_HEADERS: [&str; 14] = [
     "cooperative_groups.h",
     "cooperative_groups/",
     "cuda/",
+    "crt/",
     "cub/",
+    "nv/",
+    "thrust/",
     "cuda.h",
     "cuda_awbarrier.h",
 ];

@@ -14,6 +14,7 @@ mod architecture;
 mod assembly;
 mod attributes;
 mod compile;
+mod compile_only;
 mod compiler_child;
 mod compiler_run;
 mod conditions;
@@ -47,6 +48,8 @@ mod worker;
 
 pub use absence::Absence;
 pub use compile::CompilerError;
+pub(crate) use compile_only::occupancy_of;
+pub use compile_only::{CompileOnlyBackend, CompileOnlyError};
 pub use compiler_child::nvrtc_compile_main;
 pub use occupancy::{Bound, Occupancy};
 pub use offline::{

@@ -152,6 +152,17 @@ impl Toolchains {
         &self.usable
     }
 
+    /// Every architecture that one of them knows, by its exact name: from 9.0 on with the instructions of that chip alone.
+    pub(super) fn architectures(&self) -> Vec<Architecture> {
+        let mut numbers: Vec<i32> = self.usable.iter().flat_map(|one| one.architectures.clone()).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers
+            .into_iter()
+            .filter_map(|number| architecture::of_capability(number / 10, number % 10))
+            .collect()
+    }
+
     /// The one that is taken where nothing else is asked for.
     pub(super) fn first(&self) -> &Toolchain {
         self.usable.first().expect("invariant: `ask` refuses to have none")
@@ -264,6 +275,12 @@ mod tests {
         assert_eq!(reason, Some(UnsupportedReason::Toolchain));
         assert!(message.contains("NVRTC 13.0 or NVRTC 12.9") && message.contains("120"), "{message}");
         assert!(selected("amd:gfx942", None).is_err());
+    }
+
+    #[test]
+    fn every_known_architecture_is_offered_once_by_its_exact_name() {
+        let names: Vec<String> = both().architectures().iter().map(ToString::to_string).collect();
+        assert_eq!(names, ["nvidia:sm_70", "nvidia:sm_80", "nvidia:sm_90a", "nvidia:sm_120a"]);
     }
 
     #[test]

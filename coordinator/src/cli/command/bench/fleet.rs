@@ -106,6 +106,8 @@ async fn submit(
         policy: None,
         screens: None,
         stages: None,
+        toolchain: None,
+        flags: Vec::new(),
         reuse: Reuse::Fresh,
         nonce: None,
     };

@@ -244,6 +244,8 @@ impl<'a> Runner<'a> {
             screens: None,
             stages: None,
             policy: None,
+            toolchain: None,
+            flag: Vec::new(),
             nonce: None,
             receipt: None,
         };

@@ -86,6 +86,8 @@ async fn post(client: &mut Client, args: &SubmitArgs) -> Result<Sent, Refusal> {
         policy: args.policy.clone(),
         screens: args.screens.clone(),
         stages: args.stages.clone(),
+        toolchain: args.toolchain,
+        flags: args.flag.clone(),
         reuse,
         nonce: args.nonce.clone(),
     };
