@@ -168,7 +168,8 @@ fn screen_checks(offer: &Offer) -> Vec<Check> {
 /// Devices and compilers of NVIDIA. A machine without either is a good node, so nothing here is lacking.
 fn cuda_checks(wish: &Wish) -> Vec<Check> {
     let mut report = Report { checks: Vec::new() };
-    let backend = CudaBackend::discover(&wish.cache, wish.confinement).with_nvrtc(wish.nvrtc.clone());
+    let backend =
+        CudaBackend::discover(&wish.cache, wish.confinement, wish.standby).with_nvrtc(wish.nvrtc.clone());
     for device in backend.devices() {
         let model = text(device.identity.get(field::DEVICE_MODEL));
         let detail = format!("{model}, {}, {}", device.id, device.architecture);

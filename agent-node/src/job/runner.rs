@@ -58,7 +58,7 @@ impl Slot {
     fn new(offer: Offer) -> Self {
         let ward = match offer.description.kind {
             DeviceKind::Gpu => Some(Ward::default()),
-            DeviceKind::Cpu => None,
+            DeviceKind::Cpu | DeviceKind::Compile => None,
         };
         Self { offer, busy: Mutex::new(()), ward }
     }

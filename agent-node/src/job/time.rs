@@ -82,7 +82,7 @@ pub(super) fn time(
         match context.device.kind {
             DeviceKind::Gpu => volatile.after.extend(disturbance::summary(volatile)),
             // Every other thread of the machine is a neighbour of a CPU; its own facts tell how many there were.
-            DeviceKind::Cpu => {}
+            DeviceKind::Cpu | DeviceKind::Compile => {}
         }
         drop(held);
         record(step, &measured.series, &mut timed)?;

@@ -225,14 +225,18 @@ fn installation(origin: Origin, library: &Path) -> Option<Installation> {
 fn includes(folder: &Path) -> Vec<PathBuf> {
     let at = |path: &str| fs::canonicalize(folder.join(path)).ok().filter(|path| path.is_dir());
     let is_toolkit = |root: &PathBuf| root.join("cuda_fp16.h").is_file() && count(root) <= HEADERS_MAX;
-    let roots = ["../include", "../../include", "../../cuda_runtime/include"];
-    let Some(main) = roots.into_iter().filter_map(at).find(is_toolkit) else { return Vec::new() };
-    // Since 13.0 the C++ headers (`<cuda/std/...>`) lie in a folder of their own; Python packages of CUDA 12 have one
-    // for each part.
+    let whole = ["../include", "../../include"].into_iter().filter_map(at).find(is_toolkit);
+    // Python packages of CUDA 12 have a folder for each part, beside which those of 13 may lie: parts are never mixed.
+    let parts: &[&str] = match &whole {
+        Some(_) => &[],
+        None => &["../../cuda_cccl/include", "../../cuda_nvcc/include"],
+    };
+    let apart = || at("../../cuda_runtime/include").filter(is_toolkit);
+    let Some(main) = whole.or_else(apart) else { return Vec::new() };
+    // Since 13.0 the C++ headers (`<cuda/std/...>`) lie in a folder of their own.
     let cccl = Some(main.join("cccl")).filter(|path| path.is_dir());
-    let parts = ["../../cuda_cccl/include", "../../cuda_nvcc/include", "../../cuda_crt/include"];
     let mut found = vec![main];
-    for more in cccl.into_iter().chain(parts.into_iter().filter_map(at)) {
+    for more in cccl.into_iter().chain(parts.iter().copied().filter_map(at)) {
         if !found.contains(&more) {
             found.push(more);
         }
