@@ -68,14 +68,8 @@ pub async fn run(options: Options) -> Result<(), Refusal> {
     let (ledger_sender, ledger) = mpsc::channel(QUEUE);
     let (requests_sender, requests) = mpsc::channel(QUEUE);
     let Opened { log, index, history, origin, vkey, promises } = opened;
-    let facts = Facts {
-        origin: origin.clone(),
-        vkey: vkey.clone(),
-        bound: listener.local_address(),
-        addresses,
-        tls_key,
-        sealed: layout.sealed(),
-    };
+    let (bound, sealed) = (listener.local_address(), layout.sealed());
+    let facts = Facts { origin: origin.clone(), vkey: vkey.clone(), bound, addresses, tls_key, sealed };
     announce(&layout, &facts)?;
     let parts = CommitParts {
         log,

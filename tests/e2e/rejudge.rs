@@ -106,7 +106,6 @@ fn what_a_detector_finds_becomes_entries_and_rankings_show_what_fell_and_why() {
     {
         assert!(text.contains(words), "`{words}` is missing:\n{text}");
     }
-    println!("{text}");
     let before = fleet.json(&["rank", "saxpy", "--as-of", &leaf]);
     assert!(line(table_of(&before, class), "rows", "sneaky").is_some(), "{before:#}");
     let at_first = fleet.json(&["rank", "saxpy", "--as-of", &size.to_string()]);

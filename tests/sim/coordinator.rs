@@ -178,7 +178,7 @@ impl World {
             }
             Effect::Assign { session, grant } => {
                 assert!(self.disk.granted.contains(&grant.fence), "assigned before its grant was recorded");
-                self.send_to_node(grant.node, session, ToNode::Assign(Box::new(grant)));
+                self.send_to_node(grant.node, session, ToNode::Assign(grant));
             }
             Effect::CancelOnNode { node, session, cell, fence } => {
                 self.send_to_node(node, session, ToNode::Cancel { cell, fence });
@@ -235,7 +235,7 @@ impl World {
         let entropy = Digest(self.random.bytes());
         let submission = self.submissions[&id].clone();
         let reused = BTreeMap::new();
-        self.feed(Input::Submit(SubmitRequest { request, submission, terms, entropy, reused }));
+        self.feed(Input::Submit(Box::new(SubmitRequest { request, submission, terms, entropy, reused })));
     }
 
     pub(crate) fn on_cancel(&mut self, target: CancelTarget) {

@@ -13,6 +13,7 @@ use super::prepare::{self, Prepared};
 use super::rehearsal::{PATIENCE, Shelf, assignment};
 use super::stages::Stages;
 use super::validate::{Step, validate};
+use super::words::Words;
 use crate::backend::code::Program;
 use crate::backend::{Failure, Interrupt};
 use crate::inventory::{Offer, Wish};
@@ -338,6 +339,7 @@ fn run(
     stages: &mut Stages,
 ) -> Result<(), Stop> {
     let budget = RunBudget::new(prepared.task.limits.run.min(PATIENCE));
-    let step = Step { context, prepared, compiled, budget: &budget, stage: Stage::Validate };
+    let words = &Words::default();
+    let step = Step { context, prepared, compiled, budget: &budget, words, stage: Stage::Validate };
     validate(step, &mut Picoseconds(0), &mut Vec::new(), stages)
 }

@@ -7,9 +7,9 @@ use super::stages::Stages;
 use crate::backend::{Artefact, Failure, Portability};
 use fleet_config::domain::canonical::{CanonicalError, Document};
 use fleet_config::domain::{
-    BlobRef, Candidate, CandidateId, CaseTiming, CheckEvidence, Commitment, ComparabilityClass, DeviceKind, Digest,
-    Fact, Facts, Fingerprint, Milliseconds, Outcome, Picoseconds, PolicyId, RecordId, Stage, StageTimes, Status, TaskId,
-    field,
+    BlobRef, Candidate, CandidateId, CaseTiming, CheckEvidence, Commitment, ComparabilityClass, DeviceKind,
+    Digest, Fact, Facts, Fingerprint, Milliseconds, Outcome, Picoseconds, PolicyId, RecordId, Stage,
+    StageTimes, Status, TaskId, field,
 };
 use fleet_config::generator;
 use ledger::entry::predicate::{

@@ -90,6 +90,7 @@ impl Tryout<'_> {
             compile: PATIENCE,
             run: PATIENCE,
             queued: Milliseconds(0),
+            sealed: None,
         };
         let node = Node {
             key: SecretKey::from_seed(&Zeroizing::new([0; 32])),

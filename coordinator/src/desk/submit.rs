@@ -8,8 +8,9 @@ use crate::scheduler::fact::{CancelTarget, Terms};
 use data_encoding::HEXLOWER;
 use fleet_config::domain::canonical;
 use fleet_config::domain::{
-    BlobRef, CandidateId, CellId, DeviceClass, DeviceDescription, DeviceKind, Digest, LeafIndex, MeasurementPolicy,
-    Milliseconds, OptionalStage, PolicyId, Reuse, Screen, Submission, SubmissionId, Task, field,
+    BlobRef, CandidateId, CellId, DeviceClass, DeviceDescription, DeviceKind, Digest, LeafIndex,
+    MeasurementPolicy, Milliseconds, OptionalStage, PolicyId, Reuse, Screen, Submission, SubmissionId, Task,
+    field,
 };
 use fleet_config::refusal::Refusal;
 use ledger::entry::predicate::PolicyAdded;

@@ -33,7 +33,7 @@ impl Driver {
                 };
                 let request = self.await_reply(reply);
                 let submit = SubmitRequest { request, submission: *submission, terms, entropy, reused };
-                inputs.push(Input::Submit(submit));
+                inputs.push(Input::Submit(Box::new(submit)));
             }
             Request::Cancel { target, reply } => {
                 let request = self.await_reply(reply);

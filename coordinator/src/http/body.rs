@@ -1,7 +1,8 @@
 //! Bodies of requests and answers; the command line uses the same types.
 
 use fleet_config::domain::{
-    BlobRef, Candidate, CellId, Commitment, Digest, LeafIndex, NodeId, RecordId, Reuse, SubmissionId, Task, TaskId,
+    BlobRef, Candidate, CellId, Commitment, Digest, LeafIndex, NodeId, RecordId, Reuse, SubmissionId, Task,
+    TaskId,
 };
 use fleet_config::refusal::Refusal;
 use ledger::entry::predicate::{DetectorName, FindingJudgement, FindingScope};

@@ -28,7 +28,7 @@ pub enum Effect {
     /// `LedgerEvent::Ended`, or by the `Committed` that came first.
     RecordEnd { about: CellSubject, fence: Option<Fence>, attempts: u32, reason: EndReason },
     /// Send the assignment over this session; drop it if the session is gone.
-    Assign { session: SessionId, grant: Grant },
+    Assign { session: SessionId, grant: Box<Grant> },
     /// Tell the node to stop an attempt; it answers `AttemptStopped` even if it never saw it. Repeats happen.
     CancelOnNode { node: NodeId, session: SessionId, cell: CellId, fence: Fence },
     /// Tell the node whether it takes work. It forgets with its connection, so it is said again after each hello.

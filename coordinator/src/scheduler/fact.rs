@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Fact {
     /// A submission was accepted: from here on each of its cells ends with exactly one final ledger entry.
-    SubmissionAccepted(AcceptedSubmission),
+    SubmissionAccepted(Box<AcceptedSubmission>),
     /// A device of a node was promised to a cell.
     LeaseGranted(LeaseGrant),
     /// Somebody asked that work stops. A result that the ledger accepted earlier stands.

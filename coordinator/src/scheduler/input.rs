@@ -28,7 +28,7 @@ pub enum Input {
     RecoveryComplete,
     /// Time has passed; nothing else happened. Due at [`super::Scheduler::next_wake`].
     Tick,
-    Submit(SubmitRequest),
+    Submit(Box<SubmitRequest>),
     Cancel {
         request: RequestId,
         target: CancelTarget,

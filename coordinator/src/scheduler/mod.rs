@@ -122,7 +122,7 @@ impl Scheduler {
             Input::RecoveryComplete => self.on_recovery_complete(now, &mut out),
             Input::Tick => {}
             other if self.is_recovering() => refuse_while_recovering(other, &mut out),
-            Input::Submit(request) => self.on_submit(now, request, &mut out),
+            Input::Submit(request) => self.on_submit(now, *request, &mut out),
             Input::Cancel { request, target } => self.on_cancel(request, target, &mut out),
             Input::Drain { request, node, intent } => self.on_drain(request, node, intent, &mut out),
             Input::CreateInvite { request, invite } => self.on_create_invite(request, invite, &mut out),
@@ -182,8 +182,10 @@ fn refuse_while_recovering(input: Input, out: &mut Effects) {
         "Try again in a moment.",
     );
     match input {
-        Input::Submit(SubmitRequest { request, .. })
-        | Input::Cancel { request, .. }
+        Input::Submit(submit) => {
+            out.push(Effect::Reply { request: submit.request, reply: Reply::Refused(refusal) })
+        }
+        Input::Cancel { request, .. }
         | Input::Drain { request, .. }
         | Input::CreateInvite { request, .. }
         | Input::ConsumeInvite { request, .. } => {

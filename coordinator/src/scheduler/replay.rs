@@ -93,7 +93,7 @@ impl Scheduler {
     pub(super) fn apply(&mut self, sequence: u64, fact: Fact) {
         self.next_sequence = sequence + 1;
         match fact {
-            Fact::SubmissionAccepted(accepted) => self.apply_submission(sequence, accepted),
+            Fact::SubmissionAccepted(accepted) => self.apply_submission(sequence, *accepted),
             Fact::LeaseGranted(grant) => self.apply_grant(grant),
             Fact::Cancelled(target) => self.apply_cancel(target),
             Fact::NodeDrained { node } => {

@@ -29,7 +29,7 @@ impl Scheduler {
             return;
         }
         let fact = AcceptedSubmission { id, submission, terms, entropy, reused };
-        let sequence = self.persist(Fact::SubmissionAccepted(fact.clone()), out);
+        let sequence = self.persist(Fact::SubmissionAccepted(Box::new(fact.clone())), out);
         let cells = self.submissions.get(&id).map(|state| state.cells.clone()).unwrap_or_default();
         let warnings = self.warnings(&fact.submission, terms.memory.0);
         out.push(Effect::Reply { request, reply: Reply::Accepted { submission: id, sequence, warnings } });

@@ -68,7 +68,7 @@ impl Scheduler {
             device: grant.device.clone(),
             attempt: grant.attempt,
         }));
-        out.push(Effect::Assign { session, grant });
+        out.push(Effect::Assign { session, grant: Box::new(grant) });
     }
 
     fn on_committed(

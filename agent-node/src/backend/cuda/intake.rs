@@ -1,10 +1,10 @@
 //! What this device kind reads from its children, as functions of bytes alone, for the fuzz targets.
 
-use super::diagnostics::{diagnose, resources, steady};
+use super::diagnostics::{diagnose, said, steady};
 use super::failure::diagnosis;
 use super::meaning::explain;
 use super::protocol::{Answer, Order, receive, send};
-use super::{compiler_child, cubin};
+use super::{compiler_child, cubin, usage};
 use fleet_config::domain::{Milliseconds, Outcome};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -35,8 +35,9 @@ fn comes_back<T: Serialize + DeserializeOwned + PartialEq>(message: &T, raw: &[u
             .is_ok_and(|(again, bytes)| again == *message && bytes == raw)
 }
 
-/// Symbols and parameter sizes of the kernels in a cubin for `sm_90`.
+/// Symbols and parameter sizes of the kernels in a cubin for `sm_90`; what each uses is read too.
 pub fn kernels(bytes: &[u8]) -> Result<Vec<(String, Vec<u32>)>, String> {
+    let _used = usage::of_cubin(bytes, 90);
     let kernels = cubin::kernels(bytes, 90).map_err(|error| error.to_string())?;
     Ok(kernels.into_iter().map(|kernel| (kernel.symbol, kernel.parameters)).collect())
 }
@@ -44,7 +45,7 @@ pub fn kernels(bytes: &[u8]) -> Result<Vec<(String, Vec<u32>)>, String> {
 /// What a compiler's log means.
 pub fn log(text: &str) -> (Outcome, BTreeMap<String, u64>) {
     steady(text);
-    (*diagnosis(diagnose(text), text).outcome, resources(text))
+    (*diagnosis(diagnose(text), text).outcome, said(text))
 }
 
 /// Whether the answer of the compiling child reads.

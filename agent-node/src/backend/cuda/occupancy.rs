@@ -162,7 +162,7 @@ fn by_shared_memory(processor: &Multiprocessor, bytes: u64) -> u64 {
         return 0;
     }
     let taken = (bytes + processor.reserved).div_ceil(processor.shared_unit) * processor.shared_unit;
-    if taken == 0 { u64::MAX } else { (processor.shared_kib << 10) / taken }
+    (processor.shared_kib << 10).checked_div(taken).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

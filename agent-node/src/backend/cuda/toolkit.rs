@@ -77,7 +77,7 @@ impl Installation {
     pub(super) fn headers(&self) -> (Vec<&'static str>, Vec<&'static str>) {
         let has = |file: &&str| self.includes.iter().any(|root| root.join(file).is_file());
         let (there, lacking): (Vec<_>, Vec<_>) =
-            HEADERS.iter().partition(|(_, files)| files.iter().all(|file| has(file)));
+            HEADERS.iter().partition(|(_, files)| files.iter().all(&has));
         let names = |found: Vec<&(&'static str, &[&str])>| found.into_iter().map(|(name, _)| *name).collect();
         (names(there), names(lacking))
     }

@@ -161,7 +161,7 @@ fn measured(device: &Device, subject: &Subject, plain: &MeasurementPolicy) -> an
     for check in checks.iter().filter(|check| Screen::ALL.iter().any(|one| one.check() == check.check)) {
         match check.finding {
             CheckFinding::NotRun => screens_not_run.push(check.check.name().to_owned()),
-            CheckFinding::NoFaultFound | CheckFinding::FaultFound => {
+            CheckFinding::NoFaultFound | CheckFinding::FaultFound | CheckFinding::Labelled => {
                 screens_ms.push((check.check.name().to_owned(), check.took.0));
             }
         }

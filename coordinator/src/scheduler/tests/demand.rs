@@ -102,7 +102,8 @@ fn a_cell_answered_by_an_earlier_result_is_finished_at_once() {
     let cell = submission.cells(submission.id().unwrap())[0].0;
     let request = bench.request();
     let (terms, entropy, reused) = (terms(), Digest([5; 32]), BTreeMap::from([(cell, LeafIndex(4))]));
-    let effects = bench.step(Input::Submit(SubmitRequest { request, submission, terms, entropy, reused }));
+    let effects =
+        bench.step(Input::Submit(Box::new(SubmitRequest { request, submission, terms, entropy, reused })));
     assert_eq!(grants(&effects), []);
     assert!(matches!(effects.last(), Some(Effect::Publish(Event::SubmissionFinished { .. }))));
     assert_eq!(bench.standing(cell), Standing::Finished(Ending::Reused { index: LeafIndex(4) }));

@@ -101,7 +101,7 @@ impl Bench {
 
     fn submit_with(&mut self, submission: Submission, terms: Terms) -> Effects {
         let (request, entropy, reused) = (self.request(), Digest([5; 32]), BTreeMap::new());
-        self.step(Input::Submit(SubmitRequest { request, submission, terms, entropy, reused }))
+        self.step(Input::Submit(Box::new(SubmitRequest { request, submission, terms, entropy, reused })))
     }
 
     fn submit(&mut self, candidates: u8, nonce: &str) -> (Vec<CellId>, Effects) {

@@ -4,14 +4,13 @@
 mod plan;
 mod stages;
 
-use super::show::printable;
 use crate::cli::args::RejudgeArgs;
 use crate::cli::client::Client;
 use crate::cli::output::{counted, note, table};
 use crate::cli::reading::Reading;
 use crate::cli::{Context, Ending};
 use crate::http::body::{FindingBody, FindingView};
-use fleet_config::domain::{BlobRef, LeafIndex, RecordId, TaskId, canonical};
+use fleet_config::domain::{BlobRef, LeafIndex, RecordId, TaskId, canonical, words};
 use fleet_config::refusal::Refusal;
 use ledger::detect::{Detector, Seen};
 use ledger::entry::predicate::{DetectorName, FindingJudgement, FindingScope};
@@ -164,7 +163,7 @@ fn row(found: &Found) -> Vec<String> {
         FindingJudgement::Labelled => "labelled",
         FindingJudgement::Stands => "stands",
     };
-    let plain = |text: &str| printable(text.as_bytes()).replace(['\n', '\t'], " ");
+    let plain = |text: &str| words::printable(text.as_bytes()).replace(['\n', '\t'], " ");
     vec![
         found.record.short(),
         plain(&found.candidate),

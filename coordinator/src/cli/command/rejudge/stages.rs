@@ -103,6 +103,9 @@ async fn run_again(
         targets: vec![batch.target.clone()],
         policy: policy.map(|policy| policy.name),
         screens: args.screens.clone(),
+        stages: None,
+        toolchain: None,
+        flags: Vec::new(),
         reuse: Reuse::Fresh,
         nonce: None,
     };
