@@ -47,27 +47,5 @@ stop() {
 trap stop EXIT
 trap 'exit 130' INT TERM
 
-case "$class" in
-  '' | cpu:*)
-    [ -n "$class" ] || class=$("$node" devices --json | grep -o '"architecture": *"cpu:[^"]*"' | head -1 | grep -o 'cpu:[^"]*') ||
-      die "this machine has no CPU device; \`muster doctor\` says what is missing"
-    "$muster" up --level "$class" "${node_flags[@]}" >&2
-    ;;
-  *)
-    # The GPUs of this machine alone: candidates of cases never run beside another device's.
-    "$muster" up --no-node >&2
-    mkdir -p "$state/nodes" && printf '[devices]\ncpu = false\n' >"$state/node.toml"
-    "$muster" node invite >"$state/invite"
-    "$node" run --state "$state/nodes/gpu" --name cases --config "$state/node.toml" --invite-file "$state/invite" \
-      "${node_flags[@]}" >"$state/node.log" 2>&1 &
-    node_pid=$!
-    ready=no
-    for _ in $(seq 300); do
-      if "$muster" node list --json | grep -q '"architecture": *"nvidia:'; then ready=yes; break; fi
-      kill -0 "$node_pid" 2>/dev/null || { tail -n 20 "$state/node.log" >&2; die "the node ended before it joined"; }
-      sleep 0.2
-    done
-    [ "$ready" = yes ] || { tail -n 20 "$state/node.log" >&2; die "the node offers no GPU within a minute"; }
-    ;;
-esac
+start_devices "${node_flags[@]}"
 "$muster" case run "$folder" --on "$class" "${only[@]}" "${form[@]}"

@@ -26,3 +26,32 @@ end_fleet() {
   if [ -n "${node_pid:-}" ] && kill "$node_pid" 2>/dev/null; then wait "$node_pid" || true; fi
   "$muster" down >/dev/null 2>&1 || true
 }
+
+# start_devices FLAG…: a coordinator on the fresh folder $state, and one node with the devices of $class, which is set to
+# this machine's best CPU level where it is empty.
+start_devices() {
+  case "$class" in
+    '' | cpu:*)
+      [ -n "$class" ] || class=$("$node" devices --json | grep -o '"architecture": *"cpu:[^"]*"' | head -1 | grep -o 'cpu:[^"]*') ||
+        die "this machine has no CPU device; \`muster doctor\` says what is missing"
+      "$muster" up --level "$class" "$@" >&2
+      ;;
+    *)
+      # The GPUs of this machine alone: nothing runs beside another device here.
+      "$muster" up --no-node >&2
+      # shellcheck disable=SC2154 # set by those who source this
+      mkdir -p "$state/nodes" && printf '[devices]\ncpu = false\n' >"$state/node.toml"
+      "$muster" node invite >"$state/invite"
+      "$node" run --state "$state/nodes/gpu" --name gpu --config "$state/node.toml" --invite-file "$state/invite" \
+        "$@" >"$state/node.log" 2>&1 &
+      node_pid=$!
+      local ready=no
+      for _ in $(seq 300); do
+        if "$muster" node list --json | grep -q '"architecture": *"nvidia:'; then ready=yes; break; fi
+        kill -0 "$node_pid" 2>/dev/null || { tail -n 20 "$state/node.log" >&2; die "the node ended before it joined"; }
+        sleep 0.2
+      done
+      [ "$ready" = yes ] || { tail -n 20 "$state/node.log" >&2; die "the node offers no GPU within a minute"; }
+      ;;
+  esac
+}
