@@ -117,7 +117,7 @@ impl Scheduler {
                         format!("{} has lost lease {fence}", place())
                     })?;
                 }
-                let free = node.takes_work() && slot.offer.is_some() && slot.is_idle();
+                let free = node.takes_work() && slot.is_free();
                 ensure(free == slot.pooled.is_some(), || format!("{} is pooled wrongly", place()))?;
                 pooled += if slot.pooled.is_some() { slot.classes.len() } else { 0 };
             }

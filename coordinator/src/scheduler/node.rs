@@ -85,4 +85,8 @@ impl Slot {
     pub(super) fn is_idle(&self) -> bool {
         self.lease.is_none() && self.stale.is_empty()
     }
+    /// It is on offer, its health allows work, and nothing runs on it.
+    pub(super) fn is_free(&self) -> bool {
+        self.offer.as_ref().is_some_and(DeviceDescription::takes_work) && self.is_idle()
+    }
 }

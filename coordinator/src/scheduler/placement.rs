@@ -9,7 +9,7 @@ use super::limits::GRANTS_PER_STEP_MAX;
 use super::node::Slot;
 use super::queue::FreeDevice;
 use super::timer::Timer;
-use fleet_config::domain::{CellId, DeviceClass, DeviceDescription, DeviceId, Fence, Milliseconds, NodeId};
+use fleet_config::domain::{CellId, DeviceClass, DeviceId, Fence, Milliseconds, NodeId};
 use std::time::Duration;
 
 impl Scheduler {
@@ -127,8 +127,7 @@ impl Scheduler {
         let load = node.load();
         let takes_work = node.takes_work();
         for (device, slot) in &mut node.slots {
-            let is_fit = slot.offer.as_ref().is_some_and(DeviceDescription::takes_work);
-            let wanted = (takes_work && is_fit && slot.is_idle()).then_some(load);
+            let wanted = (takes_work && slot.is_free()).then_some(load);
             if slot.pooled == wanted {
                 continue;
             }

@@ -97,10 +97,14 @@ void take_buffer(unsigned index, const char* file, size_t size) {
   say(line);
 }
 
-struct Part { const muster_launch* launch; uint64_t block; pthread_t thread; };
+struct Part { const muster_launch* launch; uint64_t block; pthread_t thread; pthread_barrier_t* all; };
 void* run_part(void* part) {
   const Part* p = static_cast<const Part*>(part);
+  // All begin before one runs, and none ends before all have run: on a busy machine one could be over before the next is
+  // made, and the sanitizer forgets what threads did that are gone.
+  pthread_barrier_wait(p->all);
   if (!muster_run(p->launch, p->block, p->block + 1)) broken("no memory for the stacks of a block");
+  pthread_barrier_wait(p->all);
   return nullptr;
 }
 // The first blocks and the last one, which is the one with an edge.
@@ -108,13 +112,16 @@ void run_blocks(const muster_launch* launch, uint64_t blocks, uint64_t blocks_ma
   uint64_t few = blocks < blocks_max ? blocks : blocks_max;
 #if MUSTER_SCREEN == 3
   Part* parts = static_cast<Part*>(calloc(few, sizeof(Part)));
+  pthread_barrier_t all;
+  if (!parts || pthread_barrier_init(&all, nullptr, unsigned(few))) broken("no threads for the blocks");
   for (uint64_t i = 0; i < few; ++i) {
     parts[i].launch = launch;
     parts[i].block = i + 1 == few ? blocks - 1 : i;
-    // All begin before any is waited for: a thread that ends before another begins is ordered before it.
+    parts[i].all = &all;
     if (pthread_create(&parts[i].thread, nullptr, run_part, parts + i)) broken("no thread for a block");
   }
   for (uint64_t i = 0; i < few; ++i) pthread_join(parts[i].thread, nullptr);
+  pthread_barrier_destroy(&all);
   free(parts);
 #else
   if (few > 1 && !muster_run(launch, 0, few - 1)) broken("no memory for the stacks of a block");
