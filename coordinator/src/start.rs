@@ -92,6 +92,7 @@ pub async fn run(options: Options) -> Result<(), Refusal> {
         watch: Arc::clone(&watch),
         operator: state.key("operator")?,
         facts,
+        defining: tokio::sync::Mutex::default(),
     });
     let driver = DriverParts {
         scheduler,

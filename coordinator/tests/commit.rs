@@ -14,7 +14,7 @@ use fleet_config::wire::v1::RecordVerdict;
 use ledger::blob::BlobStore;
 use ledger::entry::predicate::{
     Environment, Evidence, Genesis, Harness, HoldoutVerdict, NodeEnrol, NodeRevoke, OpenedHoldout,
-    ResultRecord, Verification, VolatileFacts,
+    PolicyAdded, ResultRecord, Verification, VolatileFacts,
 };
 use ledger::entry::{Body, FORMAT, Subject, case_timing, check, encode_samples, seal};
 use ledger::index::Index;
@@ -431,6 +431,28 @@ async fn what_verification_would_refuse_for_ever_is_not_recorded() {
     let verdict = world.report(2, 10, 5, &world.sealed(record, 2)).await;
     assert_eq!(code(&verdict), "accepted", "{verdict:?}");
     world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_statement_of_the_operator_is_one_entry_however_often_it_is_made() {
+    let world = World::new(1).await;
+    let policy = MeasurementPolicy::cpu_paired();
+    let document = policy.document().unwrap();
+    let definition = world.blobs.put(&document.bytes).unwrap();
+    let entry = |added_on: &str| PolicyAdded {
+        policy: policy.id().unwrap(),
+        name: policy.name.clone(),
+        definition,
+        added_on: added_on.to_owned(),
+    };
+    let (first, second) =
+        tokio::join!(world.commit.add_policy(entry(WHEN)), world.commit.add_policy(entry(WHEN)));
+    let first = first.unwrap();
+    assert_eq!(second.unwrap(), first, "in one batch, or in two");
+    assert_eq!(world.commit.add_policy(entry(WHEN)).await.unwrap(), first, "and later");
+    let size = world.commit.size();
+    assert_ne!(world.commit.add_policy(entry("2026-11-30T12:00:01Z")).await.unwrap(), first);
+    assert_eq!(world.commit.size(), size + 1);
 }
 
 #[tokio::test]

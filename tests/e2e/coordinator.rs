@@ -5,6 +5,7 @@ use fleet_tests::fleet::{Fleet, checkout};
 use fleet_tests::wait::until;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// How long a busy machine may take.
@@ -38,6 +39,30 @@ fn adding_a_task_folder_twice_is_adding_it_once() {
     assert_eq!(fleet.add_task("scripts/sample")["task"], first["task"]);
     assert_eq!(fleet.json(&["task", "list"]).as_array().map(Vec::len), Some(1));
     fleet.verify();
+}
+
+#[test]
+fn many_who_bring_the_same_task_and_policy_at_once_make_one_entry_of_each() {
+    let fleet = Fleet::new();
+    fleet.add_task("scripts/sample-saxpy");
+    let same = checkout().join("scripts/sample-saxpy/candidates/same.cu");
+    let candidates: Vec<PathBuf> = (0..6)
+        .map(|number| {
+            let text = std::fs::read_to_string(&same).expect("a sample");
+            fleet.write(&format!("same-{number}.cu"), format!("{text}\n// {number}\n").as_bytes())
+        })
+        .collect();
+    std::thread::scope(|scope| {
+        for candidate in &candidates {
+            let fleet = &fleet;
+            scope.spawn(move || {
+                fleet.add_task("scripts/sample");
+                fleet.json(&["submit", "saxpy-f32", &candidate.display().to_string(), "--on", CLASS]);
+            });
+        }
+    });
+    let kinds = fleet.verify()["report"]["kinds"].clone();
+    assert_eq!((&kinds["task"], &kinds["policy"]), (&2.into(), &1.into()), "{kinds:#}");
 }
 
 #[test]

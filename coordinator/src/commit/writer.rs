@@ -7,7 +7,7 @@ use crate::scheduler::acceptance::AcceptanceTable;
 use crate::scheduler::effect::{CellSubject, Grant as LeasedGrant, LostReason};
 use crate::scheduler::input::{EndReason, LedgerEvent};
 use crate::stores::reference;
-use fleet_config::domain::{CellId, Digest, Fence, LeafIndex};
+use fleet_config::domain::{CellId, Digest, Fence, LeafIndex, RecordId};
 use fleet_config::identity::SecretKey;
 use fleet_config::refusal::Refusal;
 use fleet_config::wire::v1::{RecordVerdict, Recorded};
@@ -123,6 +123,8 @@ pub(super) struct Writer {
 #[derive(Default)]
 struct Staged {
     entries: Vec<Vec<u8>>,
+    /// Statements of the operator among them.
+    records: BTreeMap<RecordId, LeafIndex>,
     events: Vec<LedgerEvent>,
     answers: Vec<Answer>,
 }
@@ -211,7 +213,7 @@ impl Writer {
         index
     }
 
-    /// Signs a statement of the operator and stages it.
+    /// Signs a statement of the operator and stages it; one that is in the log already is answered with its leaf.
     pub(super) fn seal_and_stage<P: Predicate>(
         &mut self,
         body: P,
@@ -220,10 +222,26 @@ impl Writer {
         let sealed = seal(body, subject, &self.operator).map_err(|error| {
             Refusal::new("ledger/entry", "", error.to_string(), "shorten what the entry names")
         })?;
+        if let Some(leaf) = self.recorded(sealed.record)? {
+            return Ok(leaf);
+        }
         let checked = check(&sealed.bytes, &self.signers).map_err(|error| error.refusal())?;
         let index = self.stage(sealed.bytes);
+        self.staged.records.insert(sealed.record, index);
         self.signers.fold(index, &checked);
         Ok(index)
+    }
+
+    /// Where a statement is already: the same words in the same second are one record, and a log has no record twice.
+    fn recorded(&self, record: RecordId) -> Result<Option<LeafIndex>, Refusal> {
+        if let Some(leaf) = self.staged.records.get(&record) {
+            return Ok(Some(*leaf));
+        }
+        let index = self.shared.index.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = index.record(record).map_err(|error| {
+            Refusal::new("ledger/index", record.to_string(), error.to_string(), "start the coordinator again")
+        })?;
+        Ok(known.found.map(|entry| entry.leaf))
     }
 
     /// Applies an event that holds once the batch is durable.

@@ -19,7 +19,7 @@ use fleet_config::refusal::Refusal;
 use ledger::blob::BlobStore;
 use std::path::PathBuf;
 use std::sync::Arc;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Mutex, mpsc, oneshot};
 
 /// Submissions that a summary names: what fits on a screen.
 const RECENT: usize = 10;
@@ -37,6 +37,8 @@ pub struct Desk {
     pub(crate) watch: Arc<Watch>,
     pub(crate) operator: SecretKey,
     pub(crate) facts: Facts,
+    /// Held from the look whether a task or policy is known until its entry is: two who bring the same one make one entry.
+    pub(crate) defining: Mutex<()>,
 }
 
 /// What does not change while a coordinator runs.

@@ -209,6 +209,7 @@ impl Desk {
             )
         })?;
         let id = PolicyId(document.digest().0);
+        let _defining = self.defining.lock().await;
         if self.catalog.policy(id).is_none() {
             self.store(document.bytes).await?;
             let index = self.add_policy(id, &policy, document.blob).await?;

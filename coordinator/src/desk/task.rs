@@ -25,6 +25,7 @@ impl Desk {
             )
         })?;
         let id = TaskId(document.digest().0);
+        let _defining = self.defining.lock().await;
         if let Some(entry) = self.catalog.task(id) {
             return Ok(view(id, &task, entry.index, Novelty::Known));
         }
