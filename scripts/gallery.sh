@@ -57,8 +57,8 @@ one() {
   fi
   answer=$("$muster" submit "$(sed -n 's/^name = "\(.*\)"/\1/p' "$home/task.toml" | head -1)" "$home/candidate.cu" \
     --on "$class" --wait --json 2>"$MUSTER_STATE/$name.err") || true
-  status=$(grep -o '"status": *"[a-z_]*"' <<<"$answer" | head -1 | sed 's/.*"\([a-z_]*\)"$/\1/' || true)
-  cause=$(grep -o '"message": *"[^"]*"' <<<"$answer" | head -1 | cut -c1-200 || true)
+  status=$(grep -o '"detail": *"[a-z_]*' <<<"$answer" | head -1 | sed 's/.*"//' || true)
+  cause=$(grep -o '"cause": *"[^"]*"' <<<"$answer" | head -1 | cut -c1-200 || true)
   [ -n "$status" ] || cause=$(tail -c 200 "$MUSTER_STATE/$name.err" | tr '\n' ' ')
   printf '%-28s %-24s %s\n' "$name" "${status:-no_answer}" "$([ "$status" = ok ] || echo "$cause")"
 }
@@ -72,6 +72,6 @@ right=$(count ok) refused=$(count 'unsupported_on_device|compile_error')
 total=$(wc -l <"$table")
 [ "$total" -gt 0 ] || die "no folder in $folder has a task"
 "$muster" ledger checkpoint >/dev/null
-"$muster" ledger verify | tail -1 >&2
+"$muster" ledger verify >&2 || die "the ledger does not verify"
 echo "$right right, $refused refused, $((total - right - refused)) wrong on $class"
 [ "$((total - right - refused))" -eq 0 ]
