@@ -57,3 +57,27 @@ fn an_imported_case_is_a_task_like_any_other() {
     let cells = fleet.submit("1-good", &[candidate], &["--on", CLASS]);
     assert_eq!(fleet.record_of(&cells[0])["statement"]["predicate"]["outcome"]["status"], "ok");
 }
+
+/// Opening a pipe that nobody writes into never ends: whoever hands over a folder could hold up its reader for good.
+#[test]
+fn a_pipe_in_place_of_a_file_is_refused_and_not_waited_for() {
+    let fleet = Fleet::new();
+    fleet.add_task(fleet_tests::saxpy::TASK);
+    let folder = fleet.path("case");
+    std::fs::create_dir(&folder).expect("a folder can be made");
+    let pipe = |name: &str| {
+        let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU);
+        rustix::fs::mknodat(rustix::fs::CWD, folder.join(name), kind, mode, 0).expect("a pipe can be made");
+        folder.join(name).to_str().expect("UTF-8").to_owned()
+    };
+    let code = |arguments: &[&str]| fleet.refusal(arguments)["code"].as_str().expect("a code").to_owned();
+    let task = pipe("task.toml");
+    assert_eq!(code(&["task", "add", &task]), "task/unreadable-file");
+    let candidate = pipe("candidate.cu");
+    assert_eq!(code(&["submit", "saxpy", &candidate, "--on", CLASS]), "candidate/unreadable-file");
+    assert_eq!(code(&["compile", &candidate, "--arch", "sm_80"]), "compile/unusable");
+    pipe("case.json");
+    let out = fleet.path("out");
+    let import = ["task", "import", "case-folder", folder.to_str().expect("UTF-8"), "--out"];
+    assert_eq!(code(&[&import[..], &[out.to_str().expect("UTF-8")]].concat()), "case/unreadable-file");
+}

@@ -139,6 +139,8 @@ fn a_candidate_that_knows_the_open_sizes_falls_at_the_sealed_one_and_an_honest_o
             (opened.commitment, opened.opening)
         );
         assert_eq!(verified.result.outcome.log, None, "what a candidate prints there is not kept");
+        let date = &verified.result.finished_on;
+        assert!(date.ends_with(":00.000Z"), "how long the sealed cases took is told to the minute: {date}");
         assert!(!book.results.iter().any(|(_, _, result)| result.fence == opened.fence));
     }
     let after = fleet.json(&["rank", "sealed-saxpy"]);
@@ -214,6 +216,8 @@ fn what_cannot_be_verified_is_refused_and_opens_nothing() {
     assert!(!refusal.to_string().contains("7777"), "{refusal:#}");
     std::fs::remove_file(&section).expect("it can be lost");
     assert_eq!(code(&["verify-candidate", &record]), "verify/sealed-section");
+    fleet.json(&["node", "revoke", "node-0", "--suspect-from", "0", "--reason", "its clock was changed"]);
+    assert_eq!(code(&["verify-candidate", &record]), "verify/fallen");
     assert!(fleet.book().opened.is_empty());
     let cells = fleet.await_over(&[], PATIENCE);
     assert!(cells.is_empty());

@@ -91,3 +91,82 @@ fn a_removed_node_leaves_what_it_measured() {
     assert_eq!(unknown["code"], "node/unknown-node");
     fleet.verify();
 }
+
+/// A candidate that is right and takes its time, so that its node is let go meanwhile.
+fn slow() -> String {
+    let wait = "  volatile float kept = 0; for (int k = 0; k < 30000; k++) kept += 1.0f;\n";
+    saxpy::kernel("", &format!("{wait}{}", saxpy::RIGHT))
+}
+
+#[test]
+fn an_attempt_of_a_node_that_is_revoked_while_it_runs_goes_to_another_and_counts_once() {
+    let mut fleet = Fleet::with_nodes(&[CLASS]);
+    fleet.add_task(saxpy::TASK);
+    let candidates = [fleet.write("slow.cu", slow().as_bytes())];
+    let receipt = fleet.try_submit("saxpy", &candidates, &["--on", CLASS]).expect("acknowledged");
+    until("the cell to run", PATIENCE, || {
+        let cells = fleet.cells(&receipt.submission)?;
+        (cells[0]["state"] == "running" && cells[0]["detail"] != "compile").then_some(())
+    });
+    fleet.json(&["node", "revoke", "node-0", "--suspect-from", "0", "--reason", "seen by a camera"]);
+    until("the node to end", PATIENCE, || fleet.nodes[0].ended());
+    // Resuming what was revoked gives it nothing back.
+    fleet.muster(&["node", "drain", "node-0", "--resume"]);
+    let mut again = fleet.start_node(0, CLASS, &[]);
+    let status = until("the node to be refused", PATIENCE, || again.ended());
+    assert_eq!(status.code(), Some(3));
+    fleet.nodes.remove(0);
+    let invite = fleet.json(&["node", "invite"])["text"].as_str().expect("an invite").to_owned();
+    std::fs::write(fleet.path("invite-1"), invite).expect("the invite can be noted");
+    let process = fleet.start_node(1, CLASS, &[]);
+    fleet.nodes.push(process);
+    let cells = fleet.await_over(std::slice::from_ref(&receipt), PATIENCE);
+    assert_eq!(fleet.record_of(&cells[0])["statement"]["predicate"]["outcome"]["status"], "ok");
+    let book = fleet.book();
+    book.assert_settled(&receipt.cells);
+    let signers: Vec<_> = book.results.iter().map(|(_, _, result)| result.node).collect();
+    let granted: Vec<_> = book.grants.iter().map(|(_, grant)| grant.node).collect();
+    assert_eq!((granted.len(), book.lost.len(), signers.len()), (2, 1, 1));
+    assert_eq!(signers[0], granted[1], "the second node's result counts");
+    assert_ne!(granted[0], granted[1]);
+    fleet.verify();
+}
+
+#[test]
+fn a_node_that_is_away_can_be_revoked_and_what_cannot_be_is_refused_and_changes_nothing() {
+    let mut fleet = Fleet::with_nodes(&[CLASS]);
+    fleet.add_task(saxpy::TASK);
+    let code = |fleet: &Fleet, arguments: &[&str]| {
+        fleet.refusal(arguments)["code"].as_str().expect("a code").to_owned()
+    };
+    let revoke = |node: &'static str, reason: &'static str| {
+        ["node", "revoke", node, "--suspect-from", "0", "--reason", reason]
+    };
+    assert_eq!(code(&fleet, &revoke("", "nobody")), "node/unknown-node");
+    assert_eq!(code(&fleet, &revoke("node-1", "nobody")), "node/unknown-node");
+    assert_eq!(code(&fleet, &revoke("node-0", "")), "node/revoke-reason");
+    assert_eq!(code(&fleet, &revoke("node-0", " \u{1b}\n ")), "node/revoke-reason");
+    assert_eq!(state_of(&fleet, "node-0").as_deref(), Some("ready"), "a refusal drains nobody");
+    fleet.submit("saxpy", &saxpy::good_ones(&fleet, "before", 1), &["--on", CLASS]);
+
+    fleet.nodes.remove(0);
+    fleet.kill_coordinator();
+    fleet.start_coordinator(&[]);
+    let reason = format!("\u{1b}[2Jaway{}", "y".repeat(5000));
+    let revoked = fleet.json(&[
+        "node",
+        "revoke",
+        "node-0",
+        "--suspect-from",
+        "18446744073709551615",
+        "--reason",
+        &reason,
+    ]);
+    assert_eq!(revoked["fallen"], serde_json::json!([]), "beyond the end of the log nothing is suspected");
+    assert_eq!(state_of(&fleet, "node-0").as_deref(), Some("revoked"));
+    let mut again = fleet.start_node(0, CLASS, &[]);
+    assert_eq!(until("the node to be refused", PATIENCE, || again.ended()).code(), Some(3));
+    let shown = fleet.muster(&["show", &revoked["leaf"].to_string()]);
+    assert!(!shown.stdout.contains(&0x1b) && shown.stdout.len() < 5000, "{shown:?}");
+    fleet.verify();
+}

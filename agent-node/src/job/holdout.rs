@@ -99,10 +99,25 @@ pub(super) fn told(failure: Failure) -> Failure {
     Failure { outcome, log: None }
 }
 
+/// A date of an attempt that opened a holdout, to the minute: to the millisecond begin and end would tell how long the
+/// sealed cases took, and a candidate could spell out what it sees by that.
+pub(super) fn to_the_minute(date: &str) -> String {
+    match date.get(.."2026-11-30T12:00".len()) {
+        Some(minute) => format!("{minute}:00.000Z"),
+        None => date.to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use fleet_config::domain::{Cause, Outcome, Status};
+
+    #[test]
+    fn dates_tell_of_sealed_cases_no_more_than_the_minute() {
+        assert_eq!(to_the_minute("2026-11-30T23:59:58.123Z"), "2026-11-30T23:59:00.000Z");
+        assert_eq!(to_the_minute("another form"), "another form");
+    }
 
     #[test]
     fn a_failure_among_sealed_cases_tells_its_status_and_nothing_of_the_case() {

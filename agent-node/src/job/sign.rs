@@ -3,6 +3,7 @@
 use super::bound;
 use super::context::{Context, milliseconds};
 use super::fault::infrastructure;
+use super::holdout;
 use super::stages::Stages;
 use crate::backend::{Artefact, Failure, Portability};
 use fleet_config::domain::canonical::{CanonicalError, Document};
@@ -118,6 +119,8 @@ pub(super) fn sign(
         Some(keep(Document::of(&seen)?, &mut blobs))
     };
     let is_ok = outcome.cause.is_none();
+    let has_opened = findings.holdout.is_some();
+    let date = |date: String| if has_opened { holdout::to_the_minute(&date) } else { date };
     blobs.extend(if is_ok { findings.samples } else { Vec::new() });
     let record = ResultRecord {
         origin: context.origin.to_owned(),
@@ -143,8 +146,8 @@ pub(super) fn sign(
         environment: keep(Document::of(&environment)?, &mut blobs),
         volatile: keep(Document::of(&findings.volatile)?, &mut blobs),
         evidence,
-        started_on,
-        finished_on: context.clock.date(),
+        started_on: date(started_on),
+        finished_on: date(context.clock.date()),
         outcome: outcome.clone(),
     };
     let sealed = match (&assignment.sealed, findings.holdout) {

@@ -185,6 +185,8 @@ fn no_good_kernel_is_refused_by_any_stage() {
         assert_eq!(record.outcome.status, Status::Ok, "{}: {:?}", home.display(), record.outcome);
         assert!(checks.iter().all(|one| one.finding != CheckFinding::FaultFound), "{checks:?}");
         passed += 1;
+        let name = home.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap();
+        println!("{passed}\t{name}\t{}\t{} checks", record.outcome.status, checks.len());
     }
     println!("{passed} good kernels, 0 refused");
     assert!(passed >= 40, "{passed}");

@@ -281,7 +281,7 @@ pub(super) struct CompileArgs {
     #[arg(long, value_name = "FLAG", allow_hyphen_values = true)]
     pub flag: Vec<String>,
     /// Threads of a block, for the occupancy [default: the task's plan, else the kernel's own, else 256]
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..=1024))]
     pub threads: Option<u64>,
     /// Bytes of dynamic shared memory of a block [default: the task's plan, else 0]
     #[arg(long, value_name = "BYTES")]

@@ -62,6 +62,14 @@ impl CommitHandle {
         Ok(found.found.filter(is_result).and_then(|entry| entry.result))
     }
 
+    /// Whether a finding brought this result down, or it is suspected with its node.
+    pub fn is_fallen(&self, record: RecordId) -> Result<bool, Refusal> {
+        let index = self.shared.index.lock().unwrap_or_else(PoisonError::into_inner);
+        index.is_fallen(record).map_err(|error| {
+            Refusal::new("ledger/index", record.to_string(), error.to_string(), "start the coordinator again")
+        })
+    }
+
     /// How often a holdout was opened so far.
     pub fn openings(&self, commitment: Commitment) -> u64 {
         self.shared.openings.lock().unwrap_or_else(PoisonError::into_inner).count(commitment)

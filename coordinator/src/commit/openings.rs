@@ -65,6 +65,10 @@ impl Writer {
     pub(super) fn record_openings(&mut self, leased: &[LeasedGrant]) -> Result<(), Refusal> {
         for grant in leased {
             let Some(HoldoutCheck { record, commitment }) = grant.holdout else { continue };
+            // A batch that was torn between the two entries: the opening is in the log, and the grant is recorded again.
+            if self.opened_for(grant.cell, grant.fence).is_some() {
+                continue;
+            }
             let opened = HoldoutOpened {
                 commitment,
                 opening: self.openings().count(commitment) + 1,

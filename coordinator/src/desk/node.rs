@@ -39,11 +39,16 @@ impl Desk {
     /// Trusts a node no more: it gets no further work, its session ends, what it signs from here on is refused, and what it
     /// signed from the suspected entry on falls.
     pub async fn revoke(&self, text: &str, body: &RevokeBody) -> Result<RevokeView, Refusal> {
+        let reason: String = body.reason.chars().filter(|c| !c.is_control()).take(REASON_MAX).collect();
+        if reason.trim().is_empty() {
+            let next =
+                "say with --reason why the node is trusted no more; it stands in the ledger and in rankings";
+            return Err(Refusal::new("node/revoke-reason", "reason", "no reason is given", next));
+        }
         let node = self.node_named(text).await?;
         // Drained first, so that no lease is granted between the entry and the end of its session; a node that the
         // scheduler does not know has none.
         let _drained = self.ask(|reply| Request::Drain { node, intent: DrainIntent::Drain, reply }).await?;
-        let reason: String = body.reason.chars().filter(|c| !c.is_control()).take(REASON_MAX).collect();
         let suspect_from = body.suspect_from.unwrap_or(LeafIndex(u64::MAX));
         let revoked_on = crate::clock::wall_rfc3339();
         let index = self.commit.revoke(NodeRevoke { node, suspect_from, reason, revoked_on }).await?;

@@ -20,9 +20,9 @@ use std::sync::Arc;
 /// What a receipt's signature covers before the body: it cannot be taken for an entry or a checkpoint.
 pub(super) const RECEIPT_CONTEXT: &[u8] = b"muster-receipt/1\n";
 
-/// Compiler flags of one submission, and bytes of one; no legal one is longer.
+/// Compiler flags of one submission, and how much of an illegal one is said.
 const FLAGS_MAX: usize = 8;
-const FLAG_BYTES_MAX: usize = 64;
+const FLAG_SHOWN_MAX: usize = 64;
 
 impl Desk {
     /// Accepts a submission; when this returns, it is journalled.
@@ -199,6 +199,7 @@ impl Desk {
                 }
             }
         };
+        check_flags(&wish.flags, policy.possible_flags())?;
         let policy = wish.applied(policy);
         let document = policy.document().map_err(|error| {
             Refusal::new(
@@ -338,7 +339,6 @@ struct Wish {
 
 impl Wish {
     fn of(body: &SubmitBody) -> Result<Self, Refusal> {
-        check_flags(&body.flags)?;
         let screens = body.screens.as_deref().map(|text| {
             Screen::list(text).map_err(|error| {
                 let next = "give a list of their names, `cheap`, `all` or `none`";
@@ -368,12 +368,16 @@ impl Wish {
     }
 }
 
-fn check_flags(flags: &[String]) -> Result<(), Refusal> {
-    if flags.len() <= FLAGS_MAX && flags.iter().all(|flag| flag.len() <= FLAG_BYTES_MAX) {
-        return Ok(());
+/// Flags become part of a policy's name and of the ledger, so that none gets there which no device takes.
+fn check_flags(flags: &[String], possible: &[&str]) -> Result<(), Refusal> {
+    if flags.len() > FLAGS_MAX {
+        let cause = format!("{} compiler flags; at most {FLAGS_MAX} are possible", flags.len());
+        return Err(Refusal::new("submit/flags", "flags", cause, "give fewer"));
     }
-    let cause = format!("more than {FLAGS_MAX} compiler flags, or one of more than {FLAG_BYTES_MAX} bytes");
-    Err(Refusal::new("submit/flags", "flags", cause, "give fewer and shorter ones"))
+    let Some(flag) = flags.iter().find(|flag| !possible.contains(&flag.as_str())) else { return Ok(()) };
+    let shown: String = flag.chars().take(FLAG_SHOWN_MAX).flat_map(char::escape_debug).collect();
+    let cause = format!("`{shown}` is no compiler flag that these devices take");
+    Err(Refusal::new("submit/flags", "flags", cause, format!("these are possible: {}", possible.join(" "))))
 }
 
 #[cfg(test)]
@@ -391,6 +395,43 @@ mod tests {
             configuration: Facts::new(),
             attributes: BTreeMap::new(),
         }
+    }
+
+    #[test]
+    fn flags_that_reach_for_files_or_that_no_device_takes_are_refused_before_anything_is_recorded() {
+        let host = MeasurementPolicy::cpu_paired().possible_flags();
+        let gpu = MeasurementPolicy::gpu_paired().possible_flags();
+        let code = |flag: &str, possible: &[&str]| {
+            check_flags(&[flag.to_owned()], possible).map_err(|refusal| refusal.code.into_owned())
+        };
+        assert_eq!(code("-std=c++20", host), Ok(()));
+        assert_eq!(code("--use_fast_math", gpu), Ok(()));
+        for flag in [
+            "-I/etc",
+            "-include/etc/passwd",
+            "-include=/etc/passwd",
+            "@/etc/passwd",
+            "--options-file=/etc/passwd",
+            "-Xptxas=-v",
+            "-fplugin=/tmp/x.so",
+            "-B/tmp",
+            "-wrapper",
+            "-std=c++20 -I/etc",
+            "-std=c++20\n-I/etc",
+            "-std=c++20\0",
+            " -std=c++20",
+            "-use_fast_math",
+            "",
+            "\u{1b}[2J",
+        ] {
+            for possible in [host, gpu] {
+                assert_eq!(code(flag, possible), Err("submit/flags".to_owned()), "{flag:?}");
+            }
+        }
+        assert_eq!(code("-lineinfo", host), Err("submit/flags".to_owned()), "a flag of the other kind");
+        let said = check_flags(&["\u{1b}[2J\n".repeat(100)], host).unwrap_err().to_string();
+        assert!(said.len() < 1000 && !said.contains(char::is_control), "{said:?}");
+        assert!(check_flags(&vec!["-O2".to_owned(); FLAGS_MAX + 1], host).is_err());
     }
 
     #[test]

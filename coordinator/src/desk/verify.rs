@@ -54,7 +54,7 @@ impl Desk {
         Ok(VerifyView { receipt, record, commitment: holdout.commitment, openings })
     }
 
-    /// The result that may be verified: it is there and passed.
+    /// The result that may be verified: it is there, passed, and has not fallen since.
     fn chosen(&self, record: RecordId) -> Result<ResultSummary, Refusal> {
         let place = record.to_string();
         let result = self.commit.result(record)?.ok_or_else(|| {
@@ -65,6 +65,11 @@ impl Desk {
             let cause = format!("this result is `{}`", result.status);
             let next = "a holdout is opened for a candidate that passed; choose one from `muster rank TASK`";
             return Err(Refusal::new("verify/not-ok", place, cause, next));
+        }
+        if self.commit.is_fallen(record)? {
+            let cause = "this result fell after it was recorded";
+            let next = "`muster rank TASK` says by what; choose a result that stands";
+            return Err(Refusal::new("verify/fallen", place, cause, next));
         }
         Ok(result)
     }

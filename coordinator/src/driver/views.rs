@@ -9,9 +9,10 @@ use crate::scheduler::input::{EndReason, Input, SubmitRequest};
 use crate::scheduler::node_state::NodeState;
 use crate::scheduler::view;
 use fleet_config::domain::{
-    Candidate, CandidateId, DeviceDescription, Digest, Fact, SubmissionId, canonical, field,
+    Candidate, CandidateId, DeviceDescription, Digest, Fact, NodeId, SubmissionId, canonical, field,
 };
 use fleet_config::refusal::Refusal;
+use std::collections::BTreeSet;
 use tokio::sync::oneshot;
 
 /// Largest document of a candidate that is read for its name.
@@ -148,7 +149,15 @@ impl Driver {
             },
             devices: node.devices.iter().map(device_view).collect(),
         };
-        nodes.iter().map(view).collect()
+        // Those that enrolled once and were not heard of since this coordinator started are nodes too: they can be revoked.
+        let seen: BTreeSet<NodeId> = nodes.iter().map(|node| node.id).collect();
+        let unseen = self.register.nodes.keys().filter(|node| !seen.contains(node)).map(|node| NodeView {
+            node: node.to_string(),
+            name: self.name_of(*node),
+            state: if self.is_revoked(*node) { "revoked" } else { "away" }.to_owned(),
+            devices: Vec::new(),
+        });
+        nodes.iter().map(view).chain(unseen).collect()
     }
 
     fn devices(&self) -> Vec<DeviceDescription> {

@@ -203,9 +203,14 @@ fn text(path: &Path, [unreadable, utf8]: Codes) -> Result<String, Refusal> {
 
 /// The bytes of a regular file, at most one more than `limit`, so that the check that follows can refuse it.
 fn bytes(path: &Path, limit: u64) -> std::io::Result<Vec<u8>> {
+    let no_file = || std::io::Error::new(ErrorKind::InvalidInput, "it is no regular file");
+    // Looked at before it is opened too: opening a pipe waits for somebody who writes into it.
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(no_file());
+    }
     let file = File::open(path)?;
     if !file.metadata()?.is_file() {
-        return Err(std::io::Error::new(ErrorKind::InvalidInput, "it is no regular file"));
+        return Err(no_file());
     }
     let mut bytes = Vec::new();
     file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;

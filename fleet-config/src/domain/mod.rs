@@ -16,6 +16,7 @@ mod element;
 pub mod encoding;
 mod expression;
 mod fingerprint;
+mod flag;
 pub mod half;
 mod holdout;
 mod id;
@@ -46,6 +47,7 @@ pub use expression::{Expression, ExpressionError, Scope};
 pub use fingerprint::{
     CLASS_FIELDS, ComparabilityClass, Fact, Facts, Fingerprint, MEASURE_VERSION, RATIO_FIELDS, field,
 };
+pub use flag::{GPU_FLAGS, HOST_FLAGS};
 pub use holdout::{HoldoutError, HoldoutSection};
 pub use id::{
     CandidateId, CellId, ClassId, DeviceId, Digest, DigestError, FamilyId, Fence, LeafIndex, NodeId, Nonce,

@@ -1,7 +1,7 @@
 //! Measurement policies: how time is taken, as named, versioned, hashed objects.
 
 use super::canonical::{CanonicalError, Document};
-use super::{Digest, Milliseconds, OptionalStage, PolicyId, Screen};
+use super::{Digest, GPU_FLAGS, HOST_FLAGS, Milliseconds, OptionalStage, PolicyId, Screen};
 use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -262,6 +262,16 @@ impl MeasurementPolicy {
             Self::format_for(&self.screens, &self.left_out, self.toolchain).clone_into(&mut self.format);
         }
         self
+    }
+
+    /// The compiler flags that a device which this policy measures may be given.
+    pub fn possible_flags(&self) -> &'static [&'static str] {
+        match self.clock {
+            ClockOfRecord::SupervisorMonotonic => &HOST_FLAGS,
+            ClockOfRecord::DeviceEvents
+            | ClockOfRecord::DeviceEventsCold
+            | ClockOfRecord::DeviceEventsHot => &GPU_FLAGS,
+        }
     }
 
     /// The same with further compiler flags, under a name that says so. Which flags a device takes is its own matter.

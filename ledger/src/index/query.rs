@@ -1,7 +1,7 @@
 //! Questions to the index.
 
 use super::codec::{CodecError, decode};
-use super::row::{EntrySummary, Family, key, prefix};
+use super::row::{EntrySummary, Family, ResultSummary, key, prefix};
 use super::{Index, IndexError};
 use crate::entry::Kind;
 use crate::rank::finding::{Judged, Noted, Revoked, fall};
@@ -40,6 +40,28 @@ pub struct ReuseKey {
     pub task: TaskId,
     pub policy: PolicyId,
     pub class: ClassId,
+}
+
+/// What may bring down results of one candidate.
+struct Doubts {
+    findings: Vec<Noted>,
+    revocations: Vec<Revoked>,
+}
+
+impl Doubts {
+    fn bring_down(&self, entry: &EntrySummary) -> bool {
+        let Some(result) = &entry.result else { return false };
+        let ResultSummary { task, candidate, class, node, .. } = result;
+        let judged = Judged {
+            leaf: entry.leaf,
+            record: entry.record,
+            task: *task,
+            candidate: *candidate,
+            class: *class,
+        };
+        self.revocations.iter().any(|revoked| revoked.suspects(*node, entry.leaf))
+            || fall(&self.findings, &judged).is_some()
+    }
 }
 
 impl Index {
@@ -98,22 +120,26 @@ impl Index {
         let start = prefix(Family::Reuse, &[&candidate.0, &task.0, &policy.0, &class.0]);
         let mut found = self.listed(&start, self.size())?;
         found.retain(|entry| entry.result.as_ref().is_some_and(|result| result.is_reusable()));
+        let doubts = self.doubts(*candidate, *task)?;
+        found.retain(|entry| !doubts.bring_down(entry));
+        Ok(self.answer(found))
+    }
+
+    /// Whether a finding brought this result down, or it is suspected with the node that made it.
+    pub fn is_fallen(&self, record: RecordId) -> Result<bool, IndexError> {
+        let Some(entry) = self.record(record)?.found else { return Ok(false) };
+        let Some(result) = &entry.result else { return Ok(false) };
+        Ok(self.doubts(result.candidate, result.task)?.bring_down(&entry))
+    }
+
+    fn doubts(&self, candidate: CandidateId, task: TaskId) -> Result<Doubts, IndexError> {
         let judged = self.listed(&prefix(Family::Judged, &[&candidate.0, &task.0]), self.size())?;
-        let findings: Vec<Noted> = judged.into_iter().filter_map(|entry| entry.finding).collect();
         let revocations =
             self.listed(&prefix(Family::Kind, &[Kind::NodeRevoke.word().as_bytes(), &[0]]), self.size())?;
-        let revocations: Vec<Revoked> =
-            revocations.into_iter().filter_map(|entry| entry.revocation).collect();
-        found.retain(|entry| {
-            let by = entry.result.as_ref().map(|result| result.node);
-            !revocations.iter().any(|revoked| by.is_some_and(|node| revoked.suspects(node, entry.leaf)))
-        });
-        found.retain(|entry| {
-            let (leaf, record) = (entry.leaf, entry.record);
-            let result = Judged { leaf, record, task: *task, candidate: *candidate, class: *class };
-            fall(&findings, &result).is_none()
-        });
-        Ok(self.answer(found))
+        Ok(Doubts {
+            findings: judged.into_iter().filter_map(|entry| entry.finding).collect(),
+            revocations: revocations.into_iter().filter_map(|entry| entry.revocation).collect(),
+        })
     }
 
     /// Openings of a holdout and the verifications that followed, in order.

@@ -12,7 +12,7 @@ use super::shim;
 use super::toolchain::{Family, Toolchain};
 use crate::backend::{Artefact, CompileRequest, Failure, Interrupt, Portability, Sources};
 use crate::sandbox::{self, Confinement, Exit, ExitHow, Profile, Request, ResourceLimits};
-use fleet_config::domain::{BlobRef, Digest, FpContract, SourcePlace, Stage};
+use fleet_config::domain::{BlobRef, Digest, FpContract, HOST_FLAGS, SourcePlace, Stage};
 use rustix::fs::{FlockOperation, flock};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -101,7 +101,7 @@ impl Compiler {
             FpContract::Fast => "-ffp-contract=fast".to_owned(),
         });
         for flag in &request.policy.compiler_flags {
-            if !is_policy_flag(flag) {
+            if !HOST_FLAGS.contains(&flag.as_str()) {
                 return Err(failure::flag(flag));
             }
             flags.push(flag.clone());
@@ -343,25 +343,6 @@ impl Compiler {
             .map_err(|error| failure::infrastructure(Stage::Compile, "wait for the compiler", &error))?
             .ok_or_else(|| failure::interrupted(Stage::Compile))
     }
-}
-
-/// Flags that a policy may add: optimisation and language, nothing that reads, writes or loads.
-fn is_policy_flag(flag: &str) -> bool {
-    const EXACT: [&str; 12] = [
-        "-O0",
-        "-O1",
-        "-O2",
-        "-O3",
-        "-std=c++14",
-        "-std=c++17",
-        "-std=c++20",
-        "-funroll-loops",
-        "-fno-math-errno",
-        "-fno-trapping-math",
-        "-fwrapv",
-        "-ftree-vectorize",
-    ];
-    EXACT.contains(&flag)
 }
 
 /// Every file as the compiler will see it.

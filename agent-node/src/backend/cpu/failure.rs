@@ -65,7 +65,7 @@ fn rejected(code: &str, message: impl Into<String>, hint: &str, place: Option<So
 }
 
 pub(super) fn flag(flag: &str) -> Failure {
-    let message = format!("the policy's compiler flag `{flag}` is not one that this device allows");
+    let message = format!("the policy's compiler flag {flag:?} is not one that this device allows");
     let hint = "use optimisation and language flags only";
     Failure::new(outcome(Status::Rejected, Stage::Compile, Blame::Task, "compile/flag", message, hint))
 }

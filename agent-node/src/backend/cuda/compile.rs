@@ -13,7 +13,7 @@ use super::usage::{self, Usage};
 use crate::backend::{Artefact, CompileRequest, Failure, Portability, Sources};
 use crate::machine_lock::{MachineLockError, locked, unless};
 use crate::sandbox::Confinement;
-use fleet_config::domain::{BlobRef, Digest, FpContract, Stage};
+use fleet_config::domain::{BlobRef, Digest, FpContract, GPU_FLAGS, Stage};
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -300,22 +300,13 @@ fn answered(
 
 /// Flags of architecture and policy. Nothing that reads or writes files is let through.
 fn flags(request: &CompileRequest) -> Result<Vec<String>, Failure> {
-    const ALLOWED: [&str; 7] = [
-        "-std=c++14",
-        "-std=c++17",
-        "-std=c++20",
-        "-lineinfo",
-        FAST_MATH,
-        "--extra-device-vectorization",
-        "--restrict",
-    ];
     let mut flags = vec![format!("-arch={}", request.architecture.name())];
     flags.push(match request.policy.fp_contract {
         FpContract::Off => "--fmad=false".to_owned(),
         FpContract::Fast => "--fmad=true".to_owned(),
     });
     for flag in &request.policy.compiler_flags {
-        if !ALLOWED.contains(&flag.as_str()) {
+        if !GPU_FLAGS.contains(&flag.as_str()) {
             return Err(failure::flag(flag));
         }
         // Fast mathematics fuses multiplications and additions, whatever else is asked for.

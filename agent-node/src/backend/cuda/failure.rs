@@ -59,7 +59,7 @@ fn rejected(blame: Blame, code: &str, message: impl Into<String>, hint: &str) ->
 
 /// A flag of the policy that this backend does not pass on.
 pub(super) fn flag(flag: &str) -> Failure {
-    let message = format!("the policy's compiler flag `{flag}` is not one that this device allows");
+    let message = format!("the policy's compiler flag {flag:?} is not one that this device allows");
     rejected(Blame::Task, "compile/flag", message, "use language flags only")
 }
 
