@@ -158,6 +158,55 @@ fn a_candidate_that_knows_the_open_sizes_falls_at_the_sealed_one_and_an_honest_o
     assert_eq!(report["report"]["kinds"]["holdout-opened"], 4, "{report:#}");
 }
 
+/// Right for the open sizes; at any other, `way` spells the size as well as it can.
+fn spelling(before: &str, way: &str) -> String {
+    kernel(before, &format!("  if (n != 1001 && n != 4096) {{ {way} }}\n{RIGHT}"))
+}
+
+#[test]
+fn a_candidate_that_spells_a_sealed_size_by_address_exit_or_overrun_tells_its_status_alone() {
+    let fleet = Fleet::with_nodes(&[CLASS]);
+    add_task(&fleet);
+    let exit = "extern \"C\" void _exit(int);\n#include <cstdio>";
+    let ways = [
+        ("address", spelling("", "*(volatile int*)(unsigned long)n = 1;"), "runtime_error"),
+        ("exit", spelling(exit, "printf(\"%d\\n\", n); _exit(n % 251);"), "runtime_error"),
+        ("overrun", spelling("", "z[n + n % 97] = 1.0f;"), "contract_violation"),
+        ("value", spelling("", "if (i < n) z[i] = (float)n; return;"), "wrong_result"),
+    ];
+    let sources: Vec<PathBuf> =
+        ways.iter().map(|(name, text, _)| fleet.write(&format!("{name}.cu"), text.as_bytes())).collect();
+    let cells = fleet.submit("sealed-saxpy", &sources, &["--on", CLASS]);
+    for (number, (name, _, status)) in ways.iter().enumerate() {
+        let cell = cells.iter().find(|cell| cell["name"] == *name).expect("its cell");
+        let (code, failed) = verify(&fleet, &[&record_id(&fleet, cell)]);
+        assert_eq!(
+            (code, &failed["status"], &failed["holdout"]),
+            (1, &(*status).into(), &"failed".into()),
+            "{failed:#}"
+        );
+        assert_eq!(failed["openings"], number as u64 + 1, "{failed:#}");
+        let record = fleet.json(&["show", &failed["leaf"].to_string()]);
+        let outcome = &record["statement"]["predicate"]["result"]["outcome"];
+        assert_eq!(
+            (&outcome["cause"]["code"], &outcome["log"]),
+            (&"holdout/failed".into(), &Value::Null),
+            "{record:#}"
+        );
+        let cause = outcome["cause"].as_object().expect("a cause");
+        let told: Vec<_> = cause
+            .iter()
+            .filter(|(name, value)| !matches!(name.as_str(), "code" | "message") && !value.is_null())
+            .collect();
+        assert!(told.is_empty(), "{told:?}");
+    }
+    assert_told_to_nobody(&fleet);
+    let mut found = Vec::new();
+    leaks(&fleet.path(""), &format!("{:x}", SEALED_SIZE.parse::<u32>().expect("a number")), &mut found);
+    assert!(found.is_empty(), "the sealed size is in hexadecimal in {found:?}");
+    fleet.verify();
+}
+
 #[test]
 fn a_search_cell_never_touches_a_holdout() {
     let fleet = Fleet::with_nodes(&[CLASS]);
