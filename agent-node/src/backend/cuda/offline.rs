@@ -342,8 +342,8 @@ fn kernel(
 fn sources(file: &Path) -> Result<Sources, OfflineError> {
     let unreadable = |error| OfflineError::File(file.to_owned(), error);
     // Opening a pipe would wait for somebody who writes into it.
-    if !std::fs::metadata(file).map_err(unreadable)?.is_file() {
-        return Err(unreadable(std::io::Error::other("it is no regular file")));
+    if !fs::metadata(file).map_err(unreadable)?.is_file() {
+        return Err(unreadable(io::Error::other("it is no regular file")));
     }
     let bytes =
         super::read_bounded(file, SOURCE_MAX).map_err(|error| OfflineError::File(file.to_owned(), error))?;
