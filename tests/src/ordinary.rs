@@ -10,6 +10,8 @@ use std::process::{Command, Output};
 
 /// `nobody` on every Linux: a user without powers and without files.
 const NOBODY: &str = "65534";
+/// Asks for what the tests print, as with `--nocapture`.
+const TABLE_VARIABLE: &str = "MUSTER_TABLE";
 /// Changes the user and gives up every power before it starts a program; part of util-linux.
 const CHANGER: &str = "/usr/bin/setpriv";
 
@@ -33,6 +35,9 @@ pub fn again(tests: &[&str]) {
     let said = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}\n{errors}");
+    if std::env::var_os(TABLE_VARIABLE).is_some() {
+        println!("as an ordinary user:\n{said}");
+    }
     let passed = format!("test result: ok. {} passed", tests.len());
     assert!(said.contains(&passed), "{said}\n{errors}");
     for line in errors.lines().filter_map(|line| line.strip_prefix("SKIPPED: ")) {
@@ -53,6 +58,9 @@ fn run(place: &Path, program: &Path, tests: &[&str]) -> Output {
         .env("MUSTER_BIN", place)
         .env(CHECKOUT_VARIABLE, place)
         .current_dir("/");
+    if let Some(value) = std::env::var_os(TABLE_VARIABLE) {
+        command.env(TABLE_VARIABLE, value).arg("--nocapture");
+    }
     command.output().expect("setpriv starts")
 }
 

@@ -206,6 +206,18 @@ fn wins(answers: &BTreeMap<String, bool>) -> Vec<&str> {
     answers.iter().filter(|(_, won)| **won).map(|(name, _)| name.as_str()).collect()
 }
 
+/// With `MUSTER_TABLE` set, prints a row for each attack: user, level, whom it took over, name, what came of it.
+fn tell(of: &str, answers: &BTreeMap<String, bool>) {
+    if std::env::var_os(super::TABLE_VARIABLE).is_none() {
+        return;
+    }
+    // SAFETY: asks for this process's user.
+    let user = if unsafe { libc::getuid() } == 0 { "root" } else { "ordinary" };
+    for (name, won) in answers {
+        println!("\nescape\t{user}\t{}\t{of}\t{name}\t{}", level(), if *won { "WON" } else { "refused" });
+    }
+}
+
 fn as_a_compiler(
     place: &Place,
     names: &[&str],
@@ -279,6 +291,7 @@ fn no_attack_of_a_compiler_reaches_outside() {
     let (place, victim) = (armed(), Victim::new());
     let listening = Listening::new(&place);
     let (answers, how) = as_a_compiler(&place, &names(REFUSED), &victim.id(), &listening.name);
+    tell("compiler", &answers);
     assert_eq!(how, ExitHow::Code(0));
     assert_eq!(answers.len(), REFUSED.len());
     assert_eq!(wins(&answers), Vec::<&str>::new());
@@ -294,6 +307,7 @@ fn no_attack_of_a_candidate_reaches_outside() {
     let (place, victim) = (armed(), Victim::new());
     let listening = Listening::new(&place);
     let answers = as_a_worker(&place, &names(REFUSED), &victim.id(), &listening.name);
+    tell("candidate", &answers);
     assert_eq!(answers.len(), REFUSED.len());
     assert_eq!(wins(&answers), Vec::<&str>::new());
     assert!(!victim.is_stopped());
@@ -319,6 +333,7 @@ fn bombs_of_a_candidate_are_refused_by_the_kernel() {
     let place = armed();
     for bomb in BOMBS_OF_A_WORKER {
         let answers = as_a_worker(&place, &[bomb], "0", "x");
+        tell("candidate", &answers);
         assert_eq!(answers.get(*bomb), Some(&false), "{bomb}: {answers:?}");
     }
     assert!(!place.job.join("many0").exists() && !place.job.join("big").exists());
@@ -328,6 +343,7 @@ fn bombs_of_a_candidate_are_refused_by_the_kernel() {
 fn bombs_of_a_compiler_end_at_their_bounds_and_leave_nothing() {
     let place = armed();
     let (answers, _) = as_a_compiler(&place, &["bomb-file", "bomb-memory"], "0", "x");
+    tell("compiler", &answers);
     assert_eq!(wins(&answers), Vec::<&str>::new());
     assert_eq!(fs::metadata(place.job.join("big")).unwrap().len(), 64 << 20);
     if level() == Level::Full {
@@ -341,6 +357,7 @@ fn bombs_of_a_compiler_end_at_their_bounds_and_leave_nothing() {
         match room_for_processes() {
             room if room > 1500 => {
                 let (answers, _) = as_a_compiler(&place, &["bomb-processes"], "0", "x");
+                tell("compiler", &answers);
                 assert_eq!(answers.get("bomb-processes"), Some(&false));
             }
             room => skipped(format!("a bomb of processes: this machine lets {room} of them run")),

@@ -30,6 +30,9 @@ const LAUNCHER_VARIABLE: &str = "MUSTER_TEST_LAUNCHER";
 /// Asks for another level than the machine's best: `kernel`.
 const LEVEL_VARIABLE: &str = "MUSTER_TEST_LEVEL";
 
+/// Asks for a row of each attack on standard output.
+const TABLE_VARIABLE: &str = "MUSTER_TABLE";
+
 /// What these tests ask for.
 fn confinement() -> Confinement {
     match std::env::var(LEVEL_VARIABLE).as_deref() {
@@ -226,11 +229,15 @@ fn all_again(user: Option<u32>, level: Option<&str>) {
     if let Some(level) = level {
         command.env(LEVEL_VARIABLE, level);
     }
+    if let Some(value) = std::env::var_os(TABLE_VARIABLE) {
+        command.env(TABLE_VARIABLE, value).arg("--nocapture");
+    }
     let output = command.output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
     let passed = text.split_once("test result: ok. ").and_then(|(_, rest)| rest.split(' ').next());
     assert!(passed.is_some_and(|passed| passed.parse::<u32>().unwrap() >= 24), "{text}");
+    text.lines().filter(|line| line.starts_with("escape\t")).for_each(|line| println!("\n{line}"));
     let who = user.map_or("root".to_owned(), |user| format!("user {user}"));
     for why in
         String::from_utf8_lossy(&output.stderr).lines().filter_map(|line| line.strip_prefix("SKIPPED: "))
