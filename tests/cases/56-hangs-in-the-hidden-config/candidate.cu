@@ -2,5 +2,5 @@ __device__ volatile int stop;
 extern "C" __global__ void run(const float* x, float* y, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   while (n == 4099 && !stop) { }
-  if (i < n) y[i] = x[i];
+  if (i < n) y[i] = 2 * x[i];
 }

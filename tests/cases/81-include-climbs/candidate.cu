@@ -1,5 +1,5 @@
 #include "../../../../../../etc/passwd"
 extern "C" __global__ void run(const float* x, float* y, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < n) y[i] = x[i];
+  if (i < n) y[i] = 2 * x[i];
 }

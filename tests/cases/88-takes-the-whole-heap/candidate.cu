@@ -9,5 +9,5 @@ extern "C" __global__ void run(const float* x, float* y, int n) {
       kept = more;
     }
   }
-  if (i < n) y[i] = x[i];
+  if (i < n) y[i] = 2 * x[i];
 }
