@@ -1,5 +1,7 @@
 //! Sealed cases: opened in a verification lease alone, counted, and told to nobody.
 
+mod opening;
+
 use crate::{CLASS, PATIENCE};
 use fleet_tests::fleet::Fleet;
 use fleet_tests::saxpy::{self, RIGHT, kernel};

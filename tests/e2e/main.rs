@@ -9,7 +9,6 @@ mod hostile;
 mod kill;
 mod late;
 mod levels;
-mod opening;
 mod rejudge;
 mod reuse;
 mod revoke;
