@@ -9,6 +9,7 @@ mod hostile;
 mod kill;
 mod late;
 mod levels;
+mod proofs;
 mod rejudge;
 mod reuse;
 mod revoke;

@@ -1,5 +1,6 @@
 //! Argument types of the command line, with help that shows examples.
 
+use super::ledger_args::LedgerCommand;
 use clap::{Args, Parser, Subcommand};
 use fleet_config::domain::{Digest, OptionalStage, Screen};
 use fleet_config::refusal::Refusal;
@@ -80,7 +81,7 @@ pub(super) enum Command {
     /// List, invite and drain nodes
     #[command(subcommand)]
     Node(NodeCommand),
-    /// Verify and read the ledger (no coordinator needed)
+    /// Verify, prove and read the ledger (no coordinator needed)
     #[command(subcommand)]
     Ledger(LedgerCommand),
     /// Compile for any NVIDIA architecture without a GPU: diagnostics, and what each kernel uses (no coordinator needed)
@@ -398,29 +399,6 @@ pub(super) enum NodeCommand {
         #[arg(long)]
         resume: bool,
     },
-}
-
-#[derive(Debug, Subcommand)]
-pub(super) enum LedgerCommand {
-    /// Check bundles, tiles, checkpoint, WAL tail, signatures, signers and blobs
-    #[command(after_help = "Example:\n  muster ledger verify --folder copy/ledger --vkey KEY")]
-    Verify {
-        /// Verifier key to trust [default: the one in the state folder]
-        #[arg(long)]
-        vkey: Option<String>,
-        /// A ledger folder other than the state folder's
-        #[arg(long, value_name = "DIR")]
-        folder: Option<PathBuf>,
-    },
-    /// Print the C2SP verifier key of the log
-    #[command(after_help = "Example:\n  muster ledger vkey")]
-    Vkey,
-    /// Print every key that may sign entries: key id and public key, in hex
-    #[command(after_help = "Example:\n  muster ledger signers")]
-    Signers,
-    /// Print the newest checkpoint; with a coordinator running, after integrating all that is committed
-    #[command(after_help = "Example:\n  muster ledger checkpoint")]
-    Checkpoint,
 }
 
 #[derive(Debug, Subcommand)]

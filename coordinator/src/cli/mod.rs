@@ -6,6 +6,7 @@
 mod args;
 mod client;
 mod command;
+mod ledger_args;
 mod operand;
 mod output;
 mod own_node;

@@ -4,8 +4,10 @@ use std::ops::Range;
 
 /// Largest entry that the writer takes. The format would hold 65,535 bytes; what is large belongs in a blob.
 pub const ENTRY_BYTES_MAX: usize = 32 * 1024;
+/// Largest entry that the format holds, for readers of other logs.
+pub const BUNDLE_ENTRY_BYTES_MAX: u64 = 0xffff;
 /// Largest bundle file that a reader looks at: 256 entries of the format's own limit.
-pub const BUNDLE_BYTES_MAX: u64 = 256 * (2 + 0xffff);
+pub const BUNDLE_BYTES_MAX: u64 = 256 * (2 + BUNDLE_ENTRY_BYTES_MAX);
 const LENGTH_BYTES: usize = 2;
 
 /// Where and how a bundle's framing breaks.

@@ -3,7 +3,7 @@
 //! Formats: RFC 6962 hashing with SHA-256; tiles, entry bundles, checkpoint and signed note as C2SP's
 //! tlog-tiles, tlog-checkpoint and signed-note say. The WAL is ours (see [`frame`]).
 //!
-//! Pure rooms: [`tree`], [`proof`], [`tile`], [`bundle`], [`note`], [`checkpoint`], [`frame`]. Rooms that touch
+//! Pure rooms: [`tree`], [`proof`], [`tile`], [`bundle`], [`note`], [`checkpoint`], [`proof_file`], [`frame`]. Rooms that touch
 //! the disk: [`wal`], [`store`], [`writer`] with its `recovery`, [`reader`].
 //!
 //! Life of an entry: [`LogWriter::append_batch`] frames it into the WAL and syncs (the commit);
@@ -15,6 +15,7 @@ pub mod checkpoint;
 pub mod frame;
 pub mod note;
 pub mod proof;
+pub mod proof_file;
 pub mod reader;
 mod recovery;
 pub mod store;
@@ -27,5 +28,6 @@ pub mod writer;
 
 pub use checkpoint::Checkpoint;
 pub use note::{KeyError, LogSigner, VerifierKey};
+pub use proof_file::ProofFile;
 pub use reader::{LogReader, ReadError};
 pub use writer::{AppendError, LogWriter, OpenError, OpenReport};

@@ -220,6 +220,11 @@ impl<'a> Note<'a> {
         if signed { Ok(self.text) } else { Err(NoteError::NotSigned { name: verifier.name.clone() }) }
     }
 
+    /// Names in the signature lines, in order. Only [`Self::verify`] says whether one of them signed.
+    pub fn signers(&self) -> impl Iterator<Item = &'a str> {
+        self.signatures.iter().map(|line| line.name)
+    }
+
     /// The text as it stands, for showing what an unverified note claims.
     pub fn unverified_text(&self) -> &'a str {
         self.text

@@ -259,6 +259,34 @@ mod tests {
         }
     }
 
+    /// The eight leaves that RFC 6962's first implementation was tested with; roots and proofs were made by a program of
+    /// its own from the definitions in the RFC, and the roots are those that are published.
+    #[test]
+    fn consistency_proofs_are_the_golden_ones() {
+        let path = format!("{}/../tests/vectors/proofs/consistency.json", env!("CARGO_MANIFEST_DIR"));
+        let vector: serde_json::Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        let hashes = |list: &serde_json::Value| -> Vec<Sha256> {
+            list.as_array().unwrap().iter().map(|hash| hash.as_str().unwrap().parse().unwrap()).collect()
+        };
+        let leaf = |hex: &serde_json::Value| {
+            leaf_hash(&data_encoding::HEXLOWER.decode(hex.as_str().unwrap().as_bytes()).unwrap())
+        };
+        let leaves: Vec<Sha256> = vector["leaves"].as_array().unwrap().iter().map(leaf).collect();
+        let roots = hashes(&vector["roots"]);
+        for (size, root) in roots.iter().enumerate().skip(1) {
+            assert_eq!(root_of(&leaves[..size]), *root, "{size}");
+        }
+        let proofs = vector["proofs"].as_array().unwrap();
+        assert_eq!(proofs.len(), 45);
+        for proof in proofs {
+            let (old, new) = (proof["old"].as_u64().unwrap(), proof["new"].as_u64().unwrap());
+            let made = consistency(old, new, source(&leaves[..new as usize])).unwrap();
+            assert_eq!(made, hashes(&proof["hashes"]), "{old}..{new}");
+            let (old_root, new_root) = (roots[old as usize], roots[new as usize]);
+            assert_eq!(check_consistency(old, old_root, new, new_root, &made), Ok(()), "{old}..{new}");
+        }
+    }
+
     #[test]
     fn ranges_that_make_no_sense_are_refused() {
         let leaves = leaves(4);

@@ -3,6 +3,7 @@
 use super::checkpoint::Checkpoint;
 use super::note::VerifierKey;
 use super::proof::{self, MakeError, ProofError, Subtree};
+use super::proof_file::ProofFile;
 use super::recovery::bundle_width;
 use super::store::{Bundle, Folder, StoreError};
 use super::tile::{self, TILE_WIDTH};
@@ -56,9 +57,14 @@ pub struct LogReader {
 }
 
 impl LogReader {
-    /// Opens the log in `folder`, believing the checkpoint only if `verifier` signed it.
+    /// Opens the log in `folder`, believing the checkpoint only if `verifier` signed it. A folder of published files
+    /// alone (a mirror, a copy) is one too: it has no WAL, and ends where its checkpoint ends.
     pub fn open(folder: &Path, verifier: &VerifierKey) -> Result<Self, ReadError> {
         let folder = Folder::at(folder);
+        if folder.is_published_alone() {
+            let (note, checkpoint) = folder.read_checkpoint(verifier)?;
+            return Ok(Self { folder, checkpoint, note, tail: Vec::new() });
+        }
         folder.check_version()?;
         // First the WAL, then the checkpoint: a running writer drops from the WAL only what a checkpoint covers
         // already, so in this order no entry falls between the two.
@@ -119,6 +125,20 @@ impl LogReader {
         let leaf = self.subtree(Subtree { level: 0, index: index.0 })?;
         proof::check_inclusion(leaf, index.0, size, &path, root)?;
         Ok((path, root))
+    }
+
+    /// The proof file of one entry under the signed checkpoint, with the entry in it, checked.
+    pub fn prove(&self, index: LeafIndex) -> Result<ProofFile, ReadError> {
+        let size = self.checkpoint.size;
+        if index.0 >= size {
+            return Err(match index.0 < self.size() {
+                true => ReadError::NotIntegrated { size: index.0 + 1, checkpoint: size },
+                false => ReadError::OutOfRange { index: index.0, size: self.size() },
+            });
+        }
+        let entry = self.entry(index)?;
+        let (path, _) = self.inclusion(index, size)?;
+        Ok(ProofFile { extra: Some(entry), index: index.0, path, checkpoint: self.note.clone() })
     }
 
     /// Proof that the tree of `old` entries is the beginning of the tree of `new` entries, checked.

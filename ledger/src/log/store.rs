@@ -103,6 +103,12 @@ impl Folder {
         self.root.join(coordinate.to_string())
     }
 
+    /// Whether this holds the published files of a log (checkpoint, tiles, bundles) without a writer's state beside
+    /// them. A writer never makes or takes such a folder.
+    pub fn is_published_alone(&self) -> bool {
+        self.checkpoint_path().is_file() && !self.root.join(".state").exists()
+    }
+
     /// Refuses a folder whose format is not ours.
     pub fn check_version(&self) -> Result<(), StoreError> {
         let bytes = match disk::read_limited(&self.version_path(), VERSION_BYTES_MAX) {

@@ -195,3 +195,23 @@ proptest! {
         prop_assert!(findings.iter().all(|finding| finding.path == *file), "{} byte {}: {:?}", file, at, findings);
     }
 }
+
+#[test]
+fn a_copy_of_the_published_files_alone_verifies_up_to_its_checkpoint_and_no_further() {
+    let (directory, folder) = sample();
+    let copy = directory.path().join("copy");
+    crate::log::tests::copy_folder(&folder, &copy);
+    fs::remove_dir_all(copy.join(".state")).unwrap();
+    let report = verify(&copy);
+    assert_eq!((report.findings.as_slice(), report.size), (&[][..], 603));
+    let reader = crate::log::LogReader::open(&copy, signer().verifier()).unwrap();
+    assert_eq!((reader.size(), reader.integrated_size()), (603, 603));
+    for file in files(&copy, "") {
+        let length = fs::metadata(copy.join(&file)).unwrap().len() as usize;
+        flip(&copy.join(&file), length / 2);
+        assert!(verify(&copy).findings.iter().all(|finding| finding.path == file), "{file}");
+        assert!(!verify(&copy).findings.is_empty(), "{file}");
+        flip(&copy.join(&file), length / 2);
+    }
+    assert!(LogWriter::open(&copy, signer()).is_err(), "nobody writes to a copy");
+}

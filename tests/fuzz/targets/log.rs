@@ -1,4 +1,4 @@
-//! The log's files as bytes: WAL frames, notes and checkpoints, tiles, bundles, proofs.
+//! The log's files as bytes: WAL frames, notes and checkpoints, tiles, bundles, proofs and their files.
 
 use super::repository::{files, tagged};
 use super::{Cursor, Target};
@@ -8,12 +8,13 @@ use ledger::log::frame::{FILE_HEADER_BYTES, Scan, Tail, encode_batch, file_heade
 use ledger::log::note::Note;
 use ledger::log::tile::{Edge, TileCoordinate};
 use ledger::log::tree::{leaf_hash, root_of};
-use ledger::log::{Checkpoint, LogSigner, VerifierKey, bundle, proof, tile};
+use ledger::log::{Checkpoint, LogSigner, ProofFile, VerifierKey, bundle, proof, tile};
 use std::convert::Infallible;
 use std::sync::OnceLock;
 
 pub(crate) const WAL: Target = Target::new("wal", wal, wal_seeds);
 pub(crate) const NOTE: Target = Target::new("note", note, note_seeds).length(2048);
+pub(crate) const PROOF: Target = Target::new("proof", proof_file, proof_seeds).length(4096);
 pub(crate) const TILE: Target = Target::new("tile", tile_files, tile_seeds);
 
 const ORIGIN: &str = "muster.invalid/0123456789abcdef";
@@ -139,6 +140,44 @@ fn note_seeds() -> Vec<Vec<u8>> {
         tagged(1, checkpoint.text().as_bytes()),
         tagged(2, signer().verifier().to_string().as_bytes()),
     ]
+}
+
+/// Entries of the one log whose checkpoint is signed here.
+fn logged() -> Vec<Vec<u8>> {
+    (0..7_u8).map(|entry| vec![entry; 3 + usize::from(entry)]).collect()
+}
+
+fn proof_seed(index: u64, with_entry: bool) -> Vec<u8> {
+    let entries = logged();
+    let leaves: Vec<Sha256> = entries.iter().map(|entry| leaf_hash(entry)).collect();
+    let source = |subtree: proof::Subtree| -> Result<Sha256, Infallible> {
+        let start = (subtree.index << subtree.level) as usize;
+        Ok(root_of(&leaves[start..start + (1 << subtree.level)]))
+    };
+    let size = leaves.len() as u64;
+    let path = proof::inclusion(index, size, source).expect("the leaf is in the tree");
+    let checkpoint = Checkpoint { origin: ORIGIN.to_owned(), size, root: root_of(&leaves) };
+    let extra = with_entry.then(|| entries[index as usize].clone());
+    ProofFile { extra, index, path, checkpoint: checkpoint.sign(signer()) }.to_string().into_bytes()
+}
+
+/// A file that is read is written back as it was, and what holds is an entry of the log, at its place.
+fn proof_file(data: &[u8]) {
+    let Ok(read) = ProofFile::parse(data) else { return };
+    assert_eq!(read.to_string().as_bytes(), data);
+    let entries = logged();
+    if let Ok(proven) = read.verify(None, signer().verifier()) {
+        assert_eq!(read.extra.as_ref(), entries.get(proven.index as usize));
+    }
+    for (index, entry) in entries.iter().enumerate() {
+        if let Ok(proven) = read.verify(Some(entry), signer().verifier()) {
+            assert_eq!(proven.index, index as u64);
+        }
+    }
+}
+
+fn proof_seeds() -> Vec<Vec<u8>> {
+    vec![proof_seed(0, true), proof_seed(3, false), proof_seed(6, true)]
 }
 
 fn tile_files(data: &[u8]) {

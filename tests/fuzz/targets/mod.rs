@@ -76,6 +76,7 @@ pub(crate) const TARGETS: &[&Target] = &[
     &ledger::SAMPLES,
     &log::WAL,
     &log::NOTE,
+    &log::PROOF,
     &log::TILE,
     &folder::LEDGER_FOLDER,
     &coordinator::JOURNAL,

@@ -4,19 +4,16 @@ use crate::cli::args::ShowArgs;
 use crate::cli::output::table;
 use crate::cli::reading::Reading;
 use crate::cli::{Context, Ending};
-use fleet_config::domain::{CheckEvidence, Digest, LeafIndex, StageTimes, words};
+use fleet_config::domain::{CheckEvidence, Digest, StageTimes, words};
 use fleet_config::refusal::Refusal;
 use ledger::entry::{Entry, Envelope};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// Fewest digits of a record id that may stand for it.
-const PREFIX_MIN: usize = 8;
-
 /// Runs the subcommand.
 pub(crate) fn run(context: &Context, args: &ShowArgs) -> Result<Ending, Refusal> {
     let reading = Reading::open(&context.state)?;
-    let (leaf, bytes) = find(&reading, &args.record)?;
+    let (leaf, bytes) = reading.find(&args.record)?;
     let entry = Entry::read(&bytes).map_err(|error| {
         Refusal::new("show/entry", leaf.to_string(), error.to_string(), "run `muster ledger verify`")
     })?;
@@ -149,39 +146,6 @@ fn stages(checks: &Value) -> Option<String> {
 /// One line that cannot steer a terminal.
 fn plain(text: &str) -> String {
     words::printable(text.as_bytes()).replace(['\n', '\t'], " ")
-}
-
-/// The entry that `text` names: a leaf index, a record id, or a unique prefix of one.
-pub(super) fn find(reading: &Reading, text: &str) -> Result<(LeafIndex, Vec<u8>), Refusal> {
-    let unknown = |cause: String| {
-        Refusal::new(
-            "show/unknown",
-            text.chars().take(80).collect::<String>(),
-            cause,
-            "`muster rank TASK` shows records, `muster status SUBMISSION` leaves; a leaf index counts from 0",
-        )
-    };
-    let size = reading.log.size();
-    if text.len() < PREFIX_MIN
-        && let Ok(index) = text.parse::<u64>()
-    {
-        if index >= size {
-            return Err(unknown(format!("the ledger has {size} entries")));
-        }
-        let bytes = reading.log.entry(LeafIndex(index)).map_err(|error| unknown(error.to_string()))?;
-        return Ok((LeafIndex(index), bytes));
-    }
-    if text.len() < PREFIX_MIN {
-        return Err(unknown(format!("a record is named by at least {PREFIX_MIN} digits")));
-    }
-    let entries = reading.entries(size)?;
-    let named = |bytes: &[u8]| Envelope::parse(bytes).is_ok_and(|e| e.record().to_string().starts_with(text));
-    let mut matching = entries.into_iter().filter(|(_, bytes)| named(bytes));
-    let first = matching.next().ok_or_else(|| unknown("no record begins with these digits".to_owned()))?;
-    match matching.next() {
-        None => Ok(first),
-        Some(_) => Err(unknown("more than one record begins with these digits".to_owned())),
-    }
 }
 
 #[cfg(test)]

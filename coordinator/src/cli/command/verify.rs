@@ -1,6 +1,5 @@
 //! `muster verify-candidate`: the sealed cases, opened once more and counted.
 
-use super::show;
 use super::submit::wait;
 use crate::cli::args::VerifyArgs;
 use crate::cli::client::Client;
@@ -58,7 +57,7 @@ pub(crate) async fn run(context: &Context, args: &VerifyArgs) -> Result<Ending, 
 /// The result that `text` names: a record, a leaf, or `SUBMISSION/CELL`.
 fn chosen(reading: &Reading, text: &str) -> Result<RecordId, Refusal> {
     let Some((submission, cell)) = text.split_once('/') else {
-        let (_, bytes) = show::find(reading, text)?;
+        let (_, bytes) = reading.find(text)?;
         return Entry::read(&bytes)
             .map(|entry| entry.record)
             .map_err(|error| unknown(text, &error.to_string()));

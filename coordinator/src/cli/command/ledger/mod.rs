@@ -1,7 +1,10 @@
-//! `muster ledger verify|vkey|signers|checkpoint`.
+//! `muster ledger`: verify, vkey, signers, checkpoint; proofs are in rooms of their own.
 
-use crate::cli::args::LedgerCommand;
+mod consistency;
+mod prove;
+
 use crate::cli::client::Client;
+use crate::cli::ledger_args::{LedgerCommand, LedgerSource};
 use crate::cli::reading::{Reading, verifier_key};
 use crate::cli::{Context, Ending};
 use crate::http::body::TextView;
@@ -16,7 +19,7 @@ use std::path::Path;
 /// Runs the subcommand.
 pub(crate) async fn run(context: &Context, command: LedgerCommand) -> Result<Ending, Refusal> {
     match command {
-        LedgerCommand::Verify { vkey, folder } => verify(context, vkey.as_deref(), folder.as_deref()),
+        LedgerCommand::Verify(source) => verify(context, &source),
         LedgerCommand::Vkey => {
             let key = verifier_key(&context.state, None)?.to_string();
             context.output.print(&serde_json::json!({ "vkey": key }), |_| key.clone());
@@ -24,6 +27,9 @@ pub(crate) async fn run(context: &Context, command: LedgerCommand) -> Result<End
         }
         LedgerCommand::Signers => signers(context),
         LedgerCommand::Checkpoint => checkpoint(context).await,
+        LedgerCommand::Prove(args) => prove::prove(context, &args).await,
+        LedgerCommand::VerifyProof(args) => prove::verify_proof(context, &args),
+        LedgerCommand::Consistency(args) => consistency::run(context, &args),
     }
 }
 
@@ -35,9 +41,10 @@ struct Verification {
     report: Report,
 }
 
-fn verify(context: &Context, vkey: Option<&str>, folder: Option<&Path>) -> Result<Ending, Refusal> {
-    let vkey = verifier_key(&context.state, vkey)?.to_string();
-    let folder = folder.map_or_else(|| Layout::of(&context.state).ledger(), Path::to_path_buf);
+fn verify(context: &Context, source: &LedgerSource) -> Result<Ending, Refusal> {
+    let vkey = verifier_key(&context.state, source.vkey.as_deref())?.to_string();
+    let folder =
+        source.folder.as_deref().map_or_else(|| Layout::of(&context.state).ledger(), Path::to_path_buf);
     if !folder.is_dir() {
         return Err(Refusal::new(
             "ledger/no-folder",
