@@ -171,6 +171,7 @@ impl Desk {
         let built_in = [
             MeasurementPolicy::cpu_paired(),
             MeasurementPolicy::gpu_paired(),
+            MeasurementPolicy::gpu_paired_traded(),
             MeasurementPolicy::gpu_paired_hot(),
             MeasurementPolicy::gpu_probe(),
         ];
@@ -186,7 +187,7 @@ impl Desk {
                         "submit/unknown-policy",
                         name,
                         "no policy of this name",
-                        "use cpu-paired/1, gpu-paired/1, gpu-paired-hot/1 or gpu-probe/1",
+                        "use cpu-paired/1, gpu-paired/1, gpu-paired/2, gpu-paired-hot/1 or gpu-probe/1",
                     )
                 })?
             }

@@ -57,7 +57,7 @@ pub use outcome::{
     UnsupportedReason, Worst,
 };
 pub use plan::{Attributes, KernelStep, LaunchPlan, MemsetStep, Scratch, Step};
-pub use policy::{CaseOrder, ClockOfRecord, FpContract, MeasurementPolicy, Statistic};
+pub use policy::{CaseOrder, ClockOfRecord, FpContract, MeasurementPolicy, Placement, Statistic};
 pub use sandbox::{SandboxLevel, SandboxLevelError};
 pub use screen::{Screen, ScreenError};
 pub use shape::ShapeError;
