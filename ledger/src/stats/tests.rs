@@ -123,7 +123,7 @@ fn floats(value: &serde_json::Value) -> Vec<f64> {
 
 fn near(found: f64, expected: f64, what: &str) {
     let allowed = 1e-9 * expected.abs().max(1.0);
-    assert!((found - expected).abs() <= allowed, "{what}: {found} and not {expected}");
+    assert!(found == expected || (found - expected).abs() <= allowed, "{what}: {found} and not {expected}");
 }
 
 #[test]
@@ -248,15 +248,15 @@ fn simulated_intervals_cover_and_copies_are_not_called_faster() {
         let share = count.share();
         assert!((0.95 - 0.08..=1.0).contains(&share), "{count:?}");
     };
-    within(coverage_of_one_lease(Noise::REALISTIC, 100, Way::Batches, 200, 1));
-    within(coverage_of_one_lease(Noise::INDEPENDENT, 20, Way::Batches, 200, 1));
-    within(coverage_of_leases(Noise::REALISTIC, (3, 1), 40, 200, 2));
-    within(coverage_of_leases(Noise::REALISTIC, (6, 3), 40, 100, 2));
-    let plan = Plan { pairs: 40, leases: 3, boards: 1, copies: 0 };
-    assert!(leagues_won(Noise::REALISTIC, plan, 40, 3).share() >= 0.95);
-    let [faster, _] = leagues_of_copies(Noise::REALISTIC, plan, 40, 4);
+    within(coverage_of_one_lease(Noise::REALISTIC, 100, Way::Batches, 150, 1));
+    within(coverage_of_one_lease(Noise::INDEPENDENT, 20, Way::Batches, 150, 1));
+    within(coverage_of_leases(Noise::REALISTIC, (3, 1), 20, 150, 2));
+    within(coverage_of_leases(Noise::REALISTIC, (6, 3), 20, 80, 2));
+    let plan = Plan { pairs: 20, leases: 3, boards: 1, copies: 0 };
+    assert!(leagues_won(Noise::REALISTIC, plan, 20, 3).share() >= 0.95);
+    let [faster, _] = leagues_of_copies(Noise::REALISTIC, plan, 20, 4);
     assert!(faster.hits <= 1, "{faster:?}");
     // And the simulation can fail: what the first rankings had covers too seldom where neighbours are alike.
-    let old = coverage_of_one_lease(Noise::STICKY, 50, Way::Pairs, 40, 1);
-    assert!(old.share() < 0.93, "{old:?}");
+    let old = coverage_of_one_lease(Noise::STICKY, 50, Way::Pairs, 20, 1);
+    assert!(old.share() <= 0.9, "{old:?}");
 }
