@@ -376,7 +376,7 @@ fn policy() -> MeasurementPolicy {
         screens: Vec::new(),
         left_out: Vec::new(),
         toolchain: None,
-        placement: fleet_config::domain::Placement::Fixed,
+        placement: Placement::Fixed,
     }
 }
 
