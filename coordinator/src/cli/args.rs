@@ -74,6 +74,8 @@ pub(super) enum Command {
         after_help = "Example:\n  muster rank matmul-f32 --as-of 28\n  muster rank matmul-f32 --sandbox full"
     )]
     Rank(RankArgs),
+    #[command(flatten)]
+    Insight(super::command::insight::InsightCommand),
     /// One record with its evidence, from the ledger (no coordinator needed)
     #[command(after_help = "Examples:\n  muster show 5\n  muster show 5 --stages")]
     Show(ShowArgs),
@@ -234,7 +236,7 @@ pub(super) struct SubmitArgs {
     /// Measure anew even where the ledger knows the answer
     #[arg(long)]
     pub fresh: bool,
-    /// Measurement policy by name
+    /// Measurement policy or preset by name; `muster policy list` shows them
     #[arg(long)]
     pub policy: Option<String>,
     /// Screens to run instead of the policy's own: names, `cheap`, `all` or `none`

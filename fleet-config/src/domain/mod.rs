@@ -23,6 +23,7 @@ mod measurement;
 mod outcome;
 mod plan;
 mod policy;
+mod preset;
 mod sandbox;
 mod screen;
 pub mod shape;
@@ -58,6 +59,7 @@ pub use outcome::{
 };
 pub use plan::{Attributes, KernelStep, LaunchPlan, MemsetStep, Scratch, Step};
 pub use policy::{CaseOrder, ClockOfRecord, FpContract, MeasurementPolicy, Placement, Statistic};
+pub use preset::{Description, Preset};
 pub use sandbox::{SandboxLevel, SandboxLevelError};
 pub use screen::{Screen, ScreenError};
 pub use shape::ShapeError;

@@ -193,6 +193,17 @@ impl MeasurementPolicy {
         !self.left_out.contains(&stage)
     }
 
+    /// Every policy that this version can run, under its own name.
+    pub fn built_in() -> [Self; 5] {
+        [
+            Self::cpu_paired(),
+            Self::gpu_paired(),
+            Self::gpu_paired_traded(),
+            Self::gpu_paired_hot(),
+            Self::gpu_probe(),
+        ]
+    }
+
     /// `cpu-paired/1`: the default of CPU devices.
     pub fn cpu_paired() -> Self {
         Self {
