@@ -24,6 +24,8 @@ tool() { # tool COMMAND INSTALL-LINE NAME COMMAND…
     skipped+=("$1"); echo "== $1: SKIPPED, $need is absent; install it with: $install"; fi
 }
 python_vectors() { python3 tests/python/check_generator.py; }
+# Code 77: numpy, scipy or statsmodels is not here; the Rust tests read the kept numbers all the same.
+python_statistics() { python3 tests/python/check_statistics.py; local code=$?; [ $code -eq 77 ] || return $code; }
 # The default build is for the first level of x86-64; the vectors must not depend on what later levels can do.
 generator_levels() {
   local level
@@ -82,6 +84,7 @@ else
   step "generator at later levels" generator_levels
   step "docs" env RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --document-private-items -q
   tool python3 "apt-get install python3" "generator against Python" python_vectors
+  tool python3 "apt-get install python3" "statistics against scipy" python_statistics
   tool cargo-deny "cargo install --locked cargo-deny" "dependency rules" \
     cargo deny --log-level error check bans licenses sources
   tool shellcheck "apt-get install shellcheck" "shell scripts" shellcheck -x scripts/*.sh scripts/lib/*.sh .ci/run

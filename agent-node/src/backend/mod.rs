@@ -21,8 +21,8 @@ use crate::health;
 use crate::probe::nvidia::Watch;
 use crate::sandbox::Confinement;
 use fleet_config::domain::{
-    Architecture, BlobRef, DeviceDescription, DeviceId, Digest, ElementType, Facts, MeasurementPolicy,
-    Milliseconds, Outcome, Picoseconds, Role,
+    Architecture, Blame, BlobRef, Cause, DeviceDescription, DeviceId, Digest, ElementType, Facts,
+    MeasurementPolicy, Milliseconds, Outcome, Picoseconds, Role, Stage, Status,
 };
 use pair::{Company, PairRequest, Side, SideFailure};
 use screen::{ScreenOffer, ScreenRequest, Screening};
@@ -145,6 +145,20 @@ pub trait Worker: Send {
     /// Checks canaries and guard zones after the last launch; a hit is `contract_violation` with buffer and
     /// offset, and thread and line where the device can tell.
     fn check_fences(&mut self) -> Result<(), Failure>;
+
+    /// Trades buffers with the other side of its pair, each (own, the other's) of equal size, with all that is in and
+    /// around them. A device whose sides share no address space has nothing to trade, and refuses.
+    fn trade(&mut self, buffers: &[(usize, usize)]) -> Result<(), Failure> {
+        let _unused = buffers;
+        let cause = Cause {
+            code: "time/placement".to_owned(),
+            message: "this device cannot trade the buffers of its two sides, as the policy asks".to_owned(),
+            ..Cause::default()
+        };
+        let hint = "take a policy that leaves them where they are";
+        let (status, stage) = (Status::Infrastructure, Stage::Time);
+        Err(Failure::new(Outcome::failed(status, stage, Blame::Fleet, cause, hint)))
+    }
 
     /// Whether another implementation runs in the same address space.
     fn company(&self) -> Company {

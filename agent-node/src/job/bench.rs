@@ -4,7 +4,7 @@ use super::context::Context;
 use super::fault::{Party, cause};
 use super::oracle::{Inputs, Outputs, Spots};
 use crate::backend::pair::{Company, PairParty, PairRequest, Setting, Side, SideFailure};
-use crate::backend::{Artefact, BufferUse, Evaluation, Failure, Worker, WorkerOptions};
+use crate::backend::{Artefact, Buffer, BufferUse, Evaluation, Failure, Worker, WorkerOptions};
 use fleet_config::domain::{
     Blame, Cause, Facts, MemoryPlace, Milliseconds, Outcome, Picoseconds, Role, Stage, Status,
 };
@@ -129,6 +129,22 @@ impl<'a> Bench<'a> {
         } else {
             self.present(inputs)
         }
+    }
+
+    /// Trades the buffers of all parameters with the other side, which has the same ones. Nothing in them is of use
+    /// afterwards: what stands before a launch is written anew.
+    pub(super) fn trade(&mut self, other: &Bench<'_>) -> Result<(), Failure> {
+        let theirs = &other.run.evaluation.buffers;
+        let is_parameter = |buffer: &Buffer| matches!(buffer.use_, BufferUse::Parameter(_));
+        let own = self.run.evaluation.buffers.iter().enumerate();
+        let pairs: Vec<(usize, usize)> = own
+            .filter(|(_, buffer)| is_parameter(buffer))
+            .filter_map(|(index, buffer)| {
+                let same = |other: &Buffer| is_parameter(other) && other.name == buffer.name;
+                Some((index, theirs.iter().position(same)?))
+            })
+            .collect();
+        self.worker.trade(&pairs).map_err(|failure| dress(self.run, failure))
     }
 
     fn write_inputs(&mut self) -> Result<(), Failure> {

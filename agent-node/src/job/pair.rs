@@ -14,7 +14,7 @@ use super::oracle::Inputs;
 use super::validate::{Step, Work, evaluate};
 use crate::backend::Failure;
 use crate::backend::pair::{Cache, Company, Setting, SideFailure};
-use crate::measure::plan::{Order, Side};
+use crate::measure::plan::{Order, Seats, Side};
 use fleet_config::domain::{ClockOfRecord, Facts, Picoseconds};
 use std::sync::Arc;
 
@@ -53,6 +53,7 @@ pub(super) struct Benches<'a> {
     baseline: Bench<'a>,
     candidate: Bench<'a>,
     company: Company,
+    seats: Seats,
     baseline_launches: u64,
     candidate_launches: u64,
 }
@@ -71,7 +72,17 @@ impl<'a> Benches<'a> {
         let [baseline, candidate] = Bench::open_pair(step.context, runs, inputs, poison(0), setting)
             .map_err(|SideFailure { side: _, failure }| failure)?;
         let company = baseline.company();
-        Ok(Self { step, place, baseline, candidate, company, baseline_launches: 0, candidate_launches: 0 })
+        let seats = Seats::Own;
+        Ok(Self {
+            step,
+            place,
+            baseline,
+            candidate,
+            company,
+            seats,
+            baseline_launches: 0,
+            candidate_launches: 0,
+        })
     }
 
     /// Whether the sides can reach each other.
@@ -93,6 +104,17 @@ impl<'a> Benches<'a> {
         count: u32,
     ) -> Result<Vec<Picoseconds>, Halt> {
         (0..count).map(|_| self.one(Side::Baseline, inputs, |_| Ok(())).map(|(time, ())| time)).collect()
+    }
+
+    /// Lets the sides use their own buffers or each other's. Between pairs only: the next one has inputs of its own, so
+    /// that either side writes all that it reads before it is launched.
+    pub(super) fn sit(&mut self, seats: Seats) -> Result<(), Halt> {
+        if self.seats != seats {
+            let on = |failure: Failure| SideFailure { side: Side::Baseline, failure };
+            self.baseline.trade(&self.candidate).map_err(on)?;
+            self.seats = seats;
+        }
+        Ok(())
     }
 
     /// Launches each side once in `order` and looks at it: time and sight of the baseline, then of the candidate.
@@ -168,7 +190,16 @@ impl<'a> Benches<'a> {
             Halt::Stopped(stop) => return stop,
             Halt::Failed(failed) => failed,
         };
-        let Self { step, place, baseline, candidate, company, baseline_launches, candidate_launches } = self;
+        let Self {
+            step,
+            place,
+            baseline,
+            candidate,
+            company,
+            seats: _,
+            baseline_launches,
+            candidate_launches,
+        } = self;
         drop((baseline, candidate));
         let incident = Incident { side, status: failure.outcome.status, company, candidate_launches };
         match rule(incident) {

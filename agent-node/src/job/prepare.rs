@@ -87,8 +87,7 @@ pub(super) fn prepare(context: &Context<'_>, candidate: Candidate) -> Result<Pre
     let policy: MeasurementPolicy = document(context, "policy", &context.assignment.policy)?;
     check_format("candidate", &candidate.format, Candidate::FORMAT)?;
     check_format("task", &task.format, Task::format_for(task.validation.as_ref()))?;
-    let format = MeasurementPolicy::format_for(&policy.screens, &policy.left_out, policy.toolchain);
-    check_format("policy", &policy.format, format)?;
+    check_format("policy", &policy.format, policy.form())?;
     if !task.cases.iter().any(|case| case.kind == CaseKind::Performance) {
         let cause = cause("prepare/no-performance-case", "the task has no performance case to time");
         let hint = "give the task a performance case";

@@ -254,7 +254,8 @@ fn pairs_of(
             Next::WarmUp(order) => {
                 benches.launch(order, inputs, |_| Ok(()))?;
             }
-            Next::Pair { index, order } => {
+            Next::Pair { index, order, seats } => {
+                benches.sit(seats)?;
                 if index == 0 {
                     // Once a case, warm and between launches: reading sensors must not stand beside a timed one.
                     let mut facts = context.backend.volatile(&context.device.id);

@@ -3,7 +3,7 @@
 //! Pairs run A B B A …: even pairs baseline first, odd ones candidate first, so that linear drift cancels
 //! within two pairs. Warm-ups alternate in the same way.
 
-use fleet_config::domain::{MeasurementPolicy, Nonce, Picoseconds};
+use fleet_config::domain::{MeasurementPolicy, Nonce, Picoseconds, Placement};
 
 /// Which of the two timed implementations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,14 +21,23 @@ pub enum Next {
     /// Launch each side once, untimed.
     WarmUp(Order),
     /// Launch each side once and keep both times.
-    Pair { index: u32, order: Order },
+    Pair { index: u32, order: Order, seats: Seats },
     /// Enough pairs, or the budget is spent.
     Done,
+}
+
+/// Whose buffers each side uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seats {
+    Own,
+    /// The other side's.
+    Traded,
 }
 
 /// The plan of one case.
 #[derive(Debug, Clone)]
 pub struct PairPlan {
+    placement: Placement,
     warmups: u32,
     pairs_min: u32,
     pairs_max: u32,
@@ -41,6 +50,7 @@ impl PairPlan {
     /// The plan that `policy` asks for.
     pub fn of(policy: &MeasurementPolicy) -> Self {
         Self {
+            placement: policy.placement,
             warmups: policy.warmups,
             pairs_min: policy.pairs_min,
             pairs_max: policy.pairs_max.max(policy.pairs_min),
@@ -61,7 +71,16 @@ impl PairPlan {
             return Next::Done;
         }
         self.paired += 1;
-        Next::Pair { index: self.paired - 1, order: order(self.paired - 1) }
+        let index = self.paired - 1;
+        Next::Pair { index, order: order(index), seats: seats(self.placement, index) }
+    }
+}
+
+/// Two pairs of either order, then two with the buffers of the other side: in four pairs each order meets each placement.
+fn seats(placement: Placement, index: u32) -> Seats {
+    match placement {
+        Placement::Traded if index % 4 >= 2 => Seats::Traded,
+        Placement::Traded | Placement::Fixed => Seats::Own,
     }
 }
 
@@ -119,8 +138,9 @@ mod tests {
         loop {
             match plan.next(elapsed) {
                 Next::WarmUp(_) => warmups += 1,
-                Next::Pair { index, order } => {
+                Next::Pair { index, order, seats } => {
                     assert_eq!(index as usize, pairs.len());
+                    assert!(policy.placement == Placement::Traded || seats == Seats::Own);
                     pairs.push(order);
                 }
                 Next::Done => return (warmups, pairs),
@@ -137,6 +157,29 @@ mod tests {
         assert_eq!(pairs[0], [Side::Baseline, Side::Candidate]);
         assert_eq!(pairs[1], [Side::Candidate, Side::Baseline]);
         assert_eq!(pairs[2], pairs[0]);
+    }
+
+    #[test]
+    fn each_order_meets_each_placement_equally_often() {
+        let mut plan = PairPlan::of(&MeasurementPolicy::gpu_paired_traded());
+        let mut met = Vec::new();
+        loop {
+            match plan.next(Picoseconds(0)) {
+                Next::WarmUp(_) => {}
+                Next::Pair { order, seats, .. } => met.push((order[0], seats)),
+                Next::Done => break,
+            }
+        }
+        assert_eq!(met.len(), 100);
+        for first in [Side::Baseline, Side::Candidate] {
+            for seats in [Seats::Own, Seats::Traded] {
+                assert_eq!(
+                    met.iter().filter(|one| **one == (first, seats)).count(),
+                    25,
+                    "{first:?} {seats:?}"
+                );
+            }
+        }
     }
 
     #[test]

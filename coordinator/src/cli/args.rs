@@ -75,6 +75,8 @@ pub(super) enum Command {
         after_help = "Example:\n  muster rank matmul-f32 --as-of 28\n  muster rank matmul-f32 --sandbox full"
     )]
     Rank(RankArgs),
+    #[command(flatten)]
+    Insight(super::command::insight::InsightCommand),
     /// One record with its evidence, from the ledger (no coordinator needed)
     #[command(after_help = "Examples:\n  muster show 5\n  muster show 5 --stages")]
     Show(ShowArgs),
@@ -91,7 +93,7 @@ pub(super) enum Command {
     Doctor,
     /// Measure this fleet or this disk and print a table
     #[command(subcommand)]
-    Bench(BenchCommand),
+    Bench(super::command::bench::BenchCommand),
 }
 
 #[derive(Debug, Args)]
@@ -235,7 +237,7 @@ pub(super) struct SubmitArgs {
     /// Measure anew even where the ledger knows the answer
     #[arg(long)]
     pub fresh: bool,
-    /// Measurement policy by name
+    /// Measurement policy or preset by name; `muster policy list` shows them
     #[arg(long)]
     pub policy: Option<String>,
     /// Screens to run instead of the policy's own: names, `cheap`, `all` or `none`
@@ -398,44 +400,6 @@ pub(super) enum NodeCommand {
         /// Take work again instead
         #[arg(long)]
         resume: bool,
-    },
-}
-
-#[derive(Debug, Subcommand)]
-pub(super) enum BenchCommand {
-    /// Latency and throughput of the running fleet with one candidate that is compiled already
-    #[command(
-        after_help = "Example:\n  muster bench fleet saxpy scripts/sample-saxpy/candidates/wide.cu --on cpu:x86-64-v2,cpu:x86-64-v3"
-    )]
-    Fleet {
-        /// Name, id or prefix of the id of the task
-        task: String,
-        /// A candidate that is `ok` on every target
-        candidate: PathBuf,
-        #[arg(long, required = true, value_delimiter = ',', value_name = "CLASS,…")]
-        on: Vec<String>,
-        /// Submissions one after another
-        #[arg(long, default_value_t = 500)]
-        count: u32,
-        /// Submissions in flight together
-        #[arg(long, default_value_t = 50)]
-        batch: u32,
-    },
-    /// What recorded attempts cost, where their time went and how steady their medians are (no coordinator needed)
-    #[command(after_help = "Example:\n  muster bench attempts --from 40 --json")]
-    Attempts {
-        /// Leaf from which results are counted
-        #[arg(long, default_value_t = 0, value_name = "LEAF")]
-        from: u64,
-    },
-    /// Durable appends against a raw append and sync loop on the same disk
-    #[command(after_help = "Example:\n  muster bench ledger /var/tmp/bench")]
-    Ledger {
-        /// An empty folder on the disk to be measured
-        folder: PathBuf,
-        /// Time for each batch size
-        #[arg(long, default_value_t = 3)]
-        seconds: u64,
     },
 }
 

@@ -9,8 +9,8 @@ use data_encoding::HEXLOWER;
 use fleet_config::domain::canonical;
 use fleet_config::domain::{
     BlobRef, CandidateId, CellId, DeviceClass, DeviceDescription, DeviceKind, Digest, LeafIndex,
-    MeasurementPolicy, Milliseconds, OptionalStage, PolicyId, Reuse, Screen, Submission, SubmissionId, Task,
-    field,
+    MeasurementPolicy, Milliseconds, OptionalStage, PolicyId, Preset, Reuse, Screen, Submission,
+    SubmissionId, Task, field,
 };
 use fleet_config::refusal::Refusal;
 use ledger::entry::predicate::PolicyAdded;
@@ -168,13 +168,12 @@ impl Desk {
         wish: Wish,
         targets: &[DeviceClass],
     ) -> Result<(PolicyId, MeasurementPolicy), Refusal> {
-        let built_in = [
-            MeasurementPolicy::cpu_paired(),
-            MeasurementPolicy::gpu_paired(),
-            MeasurementPolicy::gpu_paired_hot(),
-            MeasurementPolicy::gpu_probe(),
-        ];
+        let built_in = MeasurementPolicy::built_in();
         let policy = match name {
+            Some(name) if let Some(preset) = Preset::named(name) => {
+                let devices = self.ask(|reply| Request::Devices { reply }).await?;
+                honoured(preset, kind(targets, &devices)?)?
+            }
             Some(name) => {
                 let known = self.catalog.policy_named(name);
                 if let (Some((id, entry)), false) = (&known, wish.is_any()) {
@@ -186,7 +185,7 @@ impl Desk {
                         "submit/unknown-policy",
                         name,
                         "no policy of this name",
-                        "use cpu-paired/1, gpu-paired/1, gpu-paired-hot/1 or gpu-probe/1",
+                        "`muster policy list` shows those that there are",
                     )
                 })?
             }
@@ -366,6 +365,19 @@ impl Wish {
         let policy = stages.into_iter().fold(policy, |policy, stages| policy.with_stages(&stages));
         toolchain.into_iter().fold(policy.with_flags(flags), MeasurementPolicy::with_toolchain)
     }
+}
+
+/// The policy that a preset means on this kind of device. What no device can honour yet is refused, and never measured
+/// in another way under that name.
+fn honoured(preset: Preset, kind: DeviceKind) -> Result<MeasurementPolicy, Refusal> {
+    preset.policy(kind).map_err(|unmet| {
+        Refusal::new(
+            "policy/not-honoured",
+            preset.name(),
+            format!("no device measures in this way yet: {unmet}"),
+            "take `paired`, `cold` or `hot`; `muster policy diff` says what differs",
+        )
+    })
 }
 
 /// Flags become part of a policy's name and of the ledger, so that none gets there which no device takes.

@@ -181,6 +181,13 @@ impl ComparabilityClass {
     pub fn id(&self) -> Result<ClassId, CanonicalError> {
         Ok(ClassId(*blake3::hash(&to_bytes(self)?).as_bytes()))
     }
+    /// The same for ratios: policy, `measure_version` and [`RATIO_FIELDS`] alone.
+    pub fn ratio_differences(&self, other: &Self) -> Vec<String> {
+        let matters = |name: &String| {
+            RATIO_FIELDS.contains(&name.as_str()) || name == "policy" || name == "measure_version"
+        };
+        self.differences(other).into_iter().filter(matters).collect()
+    }
     /// Names of the fields in which two classes differ; empty means comparable.
     pub fn differences(&self, other: &Self) -> Vec<String> {
         let mut names: Vec<String> = self

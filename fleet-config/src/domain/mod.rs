@@ -24,6 +24,7 @@ mod measurement;
 mod outcome;
 mod plan;
 mod policy;
+mod preset;
 mod sandbox;
 mod screen;
 pub mod shape;
@@ -59,7 +60,8 @@ pub use outcome::{
     UnsupportedReason, Worst,
 };
 pub use plan::{Attributes, KernelStep, LaunchPlan, MemsetStep, Scratch, Step};
-pub use policy::{CaseOrder, ClockOfRecord, FpContract, MeasurementPolicy, Statistic};
+pub use policy::{CaseOrder, ClockOfRecord, FpContract, MeasurementPolicy, Placement, Statistic};
+pub use preset::{Description, Preset};
 pub use sandbox::{SandboxLevel, SandboxLevelError};
 pub use screen::{Screen, ScreenError};
 pub use shape::ShapeError;

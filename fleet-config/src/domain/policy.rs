@@ -40,10 +40,14 @@ pub struct MeasurementPolicy {
     /// each node take its own. A cell whose node or architecture it lacks is `unsupported_on_device`.
     #[serde(default)]
     pub toolchain: Option<Digest>,
+    /// Whether the sides keep their buffers.
+    #[serde(default)]
+    pub placement: Placement,
 }
 
 /// The fields in the order of their declaration; each form has those of the one before and one more, `screens` from the
-/// second, `left_out` from the third and `toolchain` in the fourth, so that policies without any keep their bytes.
+/// second, `left_out` from the third, `toolchain` from the fourth and `placement` in the fifth, so that policies without any
+/// keep their bytes.
 impl Serialize for MeasurementPolicy {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self {
@@ -63,11 +67,14 @@ impl Serialize for MeasurementPolicy {
             screens,
             left_out,
             toolchain,
+            placement,
         } = self;
-        let pins = toolchain.is_some();
+        let places = *placement != Placement::Fixed;
+        let pins = places || toolchain.is_some();
         let leaves_out = pins || !left_out.is_empty();
         let has_screens = leaves_out || !screens.is_empty();
         let fields = 13 + usize::from(has_screens) + usize::from(leaves_out) + usize::from(pins);
+        let fields = fields + usize::from(places);
         let mut form = serializer.serialize_struct("MeasurementPolicy", fields)?;
         form.serialize_field("format", format)?;
         form.serialize_field("name", name)?;
@@ -88,8 +95,11 @@ impl Serialize for MeasurementPolicy {
         if leaves_out {
             form.serialize_field("left_out", left_out)?;
         }
-        if let Some(toolchain) = toolchain {
+        if pins {
             form.serialize_field("toolchain", toolchain)?;
+        }
+        if places {
+            form.serialize_field("placement", placement)?;
         }
         form.end()
     }
@@ -127,6 +137,18 @@ pub enum CaseOrder {
     Abba,
 }
 
+/// Which buffers the two sides of a pair use, where they share an address space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Placement {
+    /// Each side its own throughout: where its buffers happen to lie is in every ratio.
+    #[default]
+    Fixed,
+    /// The sides trade inputs and outputs after every second pair, so that each order of launching meets either placement
+    /// equally often, and what a placement is worth cancels.
+    Traded,
+}
+
 /// Whether the compiler may fuse a multiplication and an addition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -146,23 +168,40 @@ impl MeasurementPolicy {
     /// The form of a policy that pins a toolchain.
     pub const FORMAT_WITH_TOOLCHAIN: &str = "muster.policy/4";
 
+    /// The form of a policy that trades buffers.
+    pub const FORMAT_WITH_PLACEMENT: &str = "muster.policy/5";
+
     /// The form that a policy with these fields has.
-    pub fn format_for(
-        screens: &[Screen],
-        left_out: &[OptionalStage],
-        toolchain: Option<Digest>,
-    ) -> &'static str {
-        match (screens, left_out, toolchain) {
-            (_, _, Some(_)) => Self::FORMAT_WITH_TOOLCHAIN,
-            ([], [], None) => Self::FORMAT,
-            (_, [], None) => Self::FORMAT_WITH_SCREENS,
-            (_, _, None) => Self::FORMAT_WITH_STAGES,
+    pub fn form(&self) -> &'static str {
+        match (self.screens.as_slice(), self.left_out.as_slice(), self.toolchain, self.placement) {
+            (_, _, _, Placement::Traded) => Self::FORMAT_WITH_PLACEMENT,
+            (_, _, Some(_), Placement::Fixed) => Self::FORMAT_WITH_TOOLCHAIN,
+            ([], [], None, Placement::Fixed) => Self::FORMAT,
+            (_, [], None, Placement::Fixed) => Self::FORMAT_WITH_SCREENS,
+            (_, _, None, Placement::Fixed) => Self::FORMAT_WITH_STAGES,
         }
+    }
+
+    /// The same with its form as its fields want it.
+    fn in_form(mut self) -> Self {
+        self.form().clone_into(&mut self.format);
+        self
     }
 
     /// Whether validation has this stage.
     pub fn runs(&self, stage: OptionalStage) -> bool {
         !self.left_out.contains(&stage)
+    }
+
+    /// Every policy that this version can run, under its own name.
+    pub fn built_in() -> [Self; 5] {
+        [
+            Self::cpu_paired(),
+            Self::gpu_paired(),
+            Self::gpu_paired_traded(),
+            Self::gpu_paired_hot(),
+            Self::gpu_probe(),
+        ]
     }
 
     /// `cpu-paired/1`: the default of CPU devices.
@@ -184,7 +223,15 @@ impl MeasurementPolicy {
             screens: Vec::new(),
             left_out: Vec::new(),
             toolchain: None,
+            placement: Placement::Fixed,
         }
+    }
+
+    /// `gpu-paired/2`: as `gpu-paired/1`, and the sides trade their buffers, so that where these lie is in no ratio.
+    pub fn gpu_paired_traded() -> Self {
+        let placed =
+            Self { name: "gpu-paired/2".to_owned(), placement: Placement::Traded, ..Self::gpu_paired() };
+        placed.in_form()
     }
 
     /// `gpu-paired/1`: the default of GPUs. Both sides in one context, each launch from a flushed L2.
@@ -220,6 +267,7 @@ impl MeasurementPolicy {
             screens: Vec::new(),
             left_out: Vec::new(),
             toolchain: None,
+            placement: Placement::Fixed,
         }
     }
 
@@ -234,10 +282,9 @@ impl MeasurementPolicy {
                 _ => words.join(","),
             };
             self.name = format!("{}+screens={words}", self.name);
-            Self::format_for(&screens, &self.left_out, self.toolchain).clone_into(&mut self.format);
             self.screens = screens;
         }
-        self
+        self.in_form()
     }
 
     /// The same with these of the stages that may be left out and no others, under a name that says so.
@@ -247,10 +294,9 @@ impl MeasurementPolicy {
             OptionalStage::ALL.into_iter().filter(|stage| !stages.contains(stage)).collect();
         if left_out != self.left_out {
             self.name = format!("{}+stages={}", self.name, OptionalStage::words(stages));
-            Self::format_for(&self.screens, &left_out, self.toolchain).clone_into(&mut self.format);
             self.left_out = left_out;
         }
-        self
+        self.in_form()
     }
 
     /// The same with one toolchain for all GPU compilations, under a name that says so.
@@ -259,9 +305,8 @@ impl MeasurementPolicy {
         if self.toolchain != Some(toolchain) {
             self.name = format!("{}+toolchain={}", self.name, toolchain.short());
             self.toolchain = Some(toolchain);
-            Self::format_for(&self.screens, &self.left_out, self.toolchain).clone_into(&mut self.format);
         }
-        self
+        self.in_form()
     }
 
     /// The compiler flags that a device which this policy measures may be given.
@@ -328,6 +373,21 @@ mod tests {
         }
         assert!(fewer.runs(OptionalStage::Shapes) && !fewer.runs(OptionalStage::Determinism));
         assert_eq!(fewer.with_stages(&OptionalStage::ALL).format, MeasurementPolicy::FORMAT);
+    }
+
+    #[test]
+    fn trading_buffers_makes_the_fifth_form_and_all_others_keep_theirs() {
+        let traded = MeasurementPolicy::gpu_paired_traded();
+        let text = String::from_utf8(traded.document().unwrap().bytes).unwrap();
+        assert!(text.contains("muster.policy/5") && text.contains("\"placement\":\"traded\""), "{text}");
+        let pinned = traded.clone().with_toolchain(Digest([7; 32])).with_stages(&[]);
+        for policy in [traded, pinned] {
+            assert_eq!(policy.format, "muster.policy/5");
+            let bytes = policy.document().unwrap().bytes;
+            assert_eq!(canonical::from_bytes::<MeasurementPolicy>(&bytes).unwrap(), policy);
+        }
+        let plain = String::from_utf8(MeasurementPolicy::gpu_paired().document().unwrap().bytes).unwrap();
+        assert!(!plain.contains("placement"), "{plain}");
     }
 
     #[test]

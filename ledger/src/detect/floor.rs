@@ -11,23 +11,6 @@ use crate::entry::predicate::{FindingJudgement, FindingScope};
 use fleet_config::domain::{Case, DeviceKind, Fact, ParamKind, Role, Task, field};
 use serde_json::json;
 
-/// Peak memory bandwidth in bytes per second by the driver's name of the device: NVIDIA data sheets of each product.
-const BANDWIDTHS: [(&str, u64); 13] = [
-    ("NVIDIA H200", 4_800_000_000_000),
-    ("NVIDIA H100 80GB HBM3", 3_350_000_000_000),
-    ("NVIDIA H100 PCIe", 2_000_000_000_000),
-    ("NVIDIA A100-SXM4-80GB", 2_039_000_000_000),
-    ("NVIDIA A100 80GB PCIe", 1_935_000_000_000),
-    ("NVIDIA A100-SXM4-40GB", 1_555_000_000_000),
-    ("NVIDIA A100-PCIE-40GB", 1_555_000_000_000),
-    ("NVIDIA L40S", 864_000_000_000),
-    ("NVIDIA L4", 300_000_000_000),
-    ("NVIDIA GeForce RTX 4090", 1_008_000_000_000),
-    ("Tesla V100-SXM2-32GB", 900_000_000_000),
-    ("Tesla V100-SXM2-16GB", 900_000_000_000),
-    ("Tesla T4", 320_000_000_000),
-];
-
 /// What the times show.
 pub(super) fn examine(case: &Evidenced<'_>) -> Option<Seen> {
     if case.record.device_kind != DeviceKind::Gpu {
@@ -36,7 +19,7 @@ pub(super) fn examine(case: &Evidenced<'_>) -> Option<Seen> {
     let identity = &case.environment?.identity;
     let Fact::Text(model) = identity.get(field::DEVICE_MODEL)? else { return None };
     let Fact::Count(cache) = identity.get(field::CACHE_L2)? else { return None };
-    let (_, bandwidth) = BANDWIDTHS.iter().find(|(name, _)| name == model)?;
+    let bandwidth = &super::board::board_of(model)?.bandwidth;
     for timing in &case.record.timings {
         let Some(of) = case.task.cases.iter().find(|of| of.name == timing.case) else { continue };
         let Some(bytes) = moved(case.task, of) else { continue };
@@ -69,7 +52,7 @@ pub(super) fn examine(case: &Evidenced<'_>) -> Option<Seen> {
 }
 
 /// Bytes that a launch reads and writes at least once: what is both read and written counts twice.
-fn moved(task: &Task, case: &Case) -> Option<u64> {
+pub(crate) fn moved(task: &Task, case: &Case) -> Option<u64> {
     let scope = case.scope();
     let mut total = 0u64;
     for param in &task.params {
@@ -85,7 +68,7 @@ fn moved(task: &Task, case: &Case) -> Option<u64> {
 }
 
 /// How long `bytes` take at `bandwidth`, rounded down.
-fn picoseconds(bytes: u64, bandwidth: u64) -> u64 {
+pub(crate) fn picoseconds(bytes: u64, bandwidth: u64) -> u64 {
     let exact = u128::from(bytes) * 1_000_000_000_000 / u128::from(bandwidth.max(1));
     u64::try_from(exact).unwrap_or(u64::MAX)
 }

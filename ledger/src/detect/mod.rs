@@ -10,7 +10,8 @@
 //! | `floor` | times, sizes and the device of the record | faster than its memory can move the task's bytes: *falls* |
 //! | `stages` | a new attempt under today's validation | fails where the record passed: *falls* |
 
-mod floor;
+pub mod board;
+pub(crate) mod floor;
 mod text;
 
 #[cfg(test)]

@@ -376,6 +376,7 @@ fn policy() -> MeasurementPolicy {
         screens: Vec::new(),
         left_out: Vec::new(),
         toolchain: None,
+        placement: Placement::Fixed,
     }
 }
 

@@ -6,8 +6,8 @@ use crate::entry::predicate::{Environment, Evidence, ResultRecord};
 use crate::entry::{Body, Entry, decode_samples};
 use fleet_config::domain::canonical::from_bytes;
 use fleet_config::domain::{
-    Candidate, CheckFinding, Digest, Fact, LeafIndex, MeasurementPolicy, PolicyId, SampleSeries, Status,
-    Task, TaskId, field,
+    Candidate, CheckFinding, Digest, Fact, FamilyId, LeafIndex, MeasurementPolicy, PolicyId, SampleSeries,
+    Status, Task, TaskId, field,
 };
 use std::collections::BTreeMap;
 
@@ -33,7 +33,8 @@ pub fn collect(
 ) -> Result<(Task, Vec<RankInput>), CollectError> {
     let task = blob(&Digest(id.0)).ok_or(CollectError::UnknownTask(id))?;
     let task: Task = from_bytes(&task).map_err(|_| CollectError::TaskBlob(id))?;
-    let mut names: BTreeMap<Digest, String> = BTreeMap::new();
+    let mut candidates: BTreeMap<Digest, Known> = BTreeMap::new();
+    let mut models: BTreeMap<Digest, String> = BTreeMap::new();
     let mut policies: BTreeMap<PolicyId, Option<MeasurementPolicy>> = BTreeMap::new();
     let mut inputs = Vec::new();
     let mut findings: Vec<Noted> = Vec::new();
@@ -54,18 +55,18 @@ pub fn collect(
         if record.task != id {
             continue;
         }
-        let mut named = |digest: Digest, name: &dyn Fn(&[u8]) -> Option<String>| {
-            let known = names.entry(digest);
-            known.or_insert_with(|| blob(&digest).and_then(|b| name(&b)).unwrap_or_default()).clone()
-        };
-        let candidate_name = named(Digest(record.candidate.0), &candidate_name);
-        let device_model = named(record.environment.blake3, &device_model);
+        let digest = Digest(record.candidate.0);
+        let known = candidates.entry(digest);
+        let known = known.or_insert_with(|| Known::of(blob(&digest), &task)).clone();
+        let digest = record.environment.blake3;
+        let model = models.entry(digest);
+        let device_model =
+            model.or_insert_with(|| blob(&digest).and_then(|b| device_model(&b)).unwrap_or_default()).clone();
         let is_ok = record.outcome.status == Status::Ok;
         let timings = if is_ok { record.timings.as_slice() } else { &[] };
         let samples: Vec<SampleSeries> =
             timings.iter().filter_map(|timing| decode_samples(&blob(&timing.samples.blake3)?).ok()).collect();
-        let candidate_name =
-            if candidate_name.is_empty() { record.candidate.short() } else { candidate_name };
+        let candidate_name = if known.name.is_empty() { record.candidate.short() } else { known.name };
         let policy = policies.entry(record.policy);
         let policy = policy
             .or_insert_with(|| blob(&Digest(record.policy.0)).and_then(|bytes| from_bytes(&bytes).ok()));
@@ -77,6 +78,8 @@ pub fn collect(
             record_id,
             record: *record,
             candidate_name,
+            family: known.family,
+            is_copy: known.is_copy,
             device_model,
             policy_name,
             left_out,
@@ -103,8 +106,24 @@ fn remarks(record: &ResultRecord, blob: &mut dyn FnMut(&Digest) -> Option<Vec<u8
     labelled.map(|check| check.detail).take(REMARKS_MAX).collect()
 }
 
-fn candidate_name(bytes: &[u8]) -> Option<String> {
-    from_bytes::<Candidate>(bytes).ok().map(|candidate| candidate.name)
+/// What of a candidate's document a ranking needs; nothing where the document is missing.
+#[derive(Debug, Clone, Default)]
+struct Known {
+    name: String,
+    family: Option<FamilyId>,
+    is_copy: bool,
+}
+
+impl Known {
+    fn of(bytes: Option<Vec<u8>>, task: &Task) -> Self {
+        let candidate = bytes.and_then(|bytes| from_bytes::<Candidate>(&bytes).ok());
+        let Some(candidate) = candidate else { return Self::default() };
+        let Candidate { format: _, name, source, plan, family, provenance: _, licence: _ } = candidate;
+        // By content: another name of the file is no other kernel.
+        let same_source = source.blobs().eq(task.baseline.source.blobs());
+        let same_plan = plan.is_none_or(|plan| plan == task.baseline.plan);
+        Self { name, family, is_copy: same_source && same_plan }
+    }
 }
 
 fn device_model(bytes: &[u8]) -> Option<String> {

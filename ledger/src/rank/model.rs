@@ -2,9 +2,10 @@
 
 use super::finding::{Judged, Noted};
 use crate::entry::predicate::{DetectorName, ResultRecord};
+use crate::stats;
 use fleet_config::domain::{
-    Architecture, Blame, CandidateId, ClassId, DeviceKind, LeafIndex, OptionalStage, PartsPerBillion,
-    PolicyId, RecordId, SampleSeries, SandboxLevel, Stage, Status, TaskId,
+    Architecture, Blame, CandidateId, ClassId, DeviceKind, FamilyId, LeafIndex, OptionalStage,
+    PartsPerBillion, PolicyId, RecordId, SampleSeries, SandboxLevel, Stage, Status, TaskId,
 };
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +20,10 @@ pub struct RankInput {
     pub record: ResultRecord,
     /// Name of the candidate, for people.
     pub candidate_name: String,
+    /// The family that the candidate says it belongs to.
+    pub family: Option<FamilyId>,
+    /// Whether it is the task's baseline once more: the same source and the same launches.
+    pub is_copy: bool,
     /// Model of the device from its environment, for people.
     pub device_model: String,
     /// Name of the policy, for people; empty where its blob is missing.
@@ -49,6 +54,8 @@ pub struct Ranking {
     pub task_name: String,
     /// Tree size that the answer is about.
     pub as_of: u64,
+    /// How the intervals were made: of one lease, and over several.
+    pub intervals: [String; 2],
     /// Results of a weaker sandbox were left out; `none` leaves out none.
     pub least_sandbox: SandboxLevel,
     /// GPUs before CPUs, then by architecture, model and class.
@@ -66,6 +73,8 @@ pub struct Table {
     pub device_kind: DeviceKind,
     pub architecture: Architecture,
     pub device_model: String,
+    /// What copies of the baseline came out with; none where no copy was measured.
+    pub noise_floor: Option<Floor>,
     /// The baseline and every candidate that passed, from fast to slow.
     pub rows: Vec<RankRow>,
     /// Candidates without an `ok`, by the status of their latest attempt that was not the fleet's fault.
@@ -79,6 +88,58 @@ pub struct Table {
     pub weakest_sandbox: SandboxLevel,
     /// [`CPU_NOTICE`], or empty.
     pub notice: String,
+}
+
+/// What leases add to ratios, learned from copies of the baseline.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Floor {
+    /// Results of copies.
+    pub results: u64,
+    /// The ratio above one within which one more copy comes out in 95 % of cases.
+    pub bound: PartsPerBillion,
+}
+
+/// What is said of a row beside the baseline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Claim {
+    Faster,
+    Slower,
+    NoDifference,
+    /// It differs within its one lease, and nothing says what another lease would add.
+    OneLeaseOnly,
+}
+
+impl From<stats::Claim> for Claim {
+    fn from(claim: stats::Claim) -> Self {
+        match claim {
+            stats::Claim::Faster => Self::Faster,
+            stats::Claim::Slower => Self::Slower,
+            stats::Claim::NoDifference => Self::NoDifference,
+            stats::Claim::OneLeaseOnly => Self::OneLeaseOnly,
+        }
+    }
+}
+
+/// What an interval speaks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reach {
+    SingleLease,
+    /// Other leases on the boards that were measured.
+    Leases,
+    /// Other boards of the class too.
+    Boards,
+}
+
+impl From<stats::Reach> for Reach {
+    fn from(reach: stats::Reach) -> Self {
+        match reach {
+            stats::Reach::SingleLease => Self::SingleLease,
+            stats::Reach::Leases => Self::Leases,
+            stats::Reach::Boards => Self::Boards,
+        }
+    }
 }
 
 /// Where a row stands.
@@ -102,8 +163,20 @@ pub struct RankRow {
     /// Ends of the 95 % interval.
     pub low: PartsPerBillion,
     pub high: PartsPerBillion,
-    /// Whether the interval holds one: no difference from the baseline was shown.
+    /// Whether the interval holds one.
     pub is_like_baseline: bool,
+    /// What may be said of it beside the baseline, of all rows together.
+    pub claim: Claim,
+    /// What the interval speaks for.
+    pub reach: Reach,
+    /// Leases, boards and nodes that measured it; the score is of all leases from three on, else of the newest.
+    pub leases: u64,
+    pub boards: u64,
+    pub nodes: u64,
+    /// The smallest true ratio above one that such a measurement shows in four of five tries.
+    pub detectable: PartsPerBillion,
+    /// Whether it is the baseline once more.
+    pub is_copy: bool,
     /// What readers should know of it beside its time, in the node's words.
     pub remarks: Vec<String>,
     pub record: Option<RecordId>,

@@ -1,6 +1,6 @@
 //! The ranking as plain text.
 
-use super::model::{FallenCandidate, Place, RankRow, Ranking, RejectedGroup, Table};
+use super::model::{Claim, FallenCandidate, Floor, Place, RankRow, Ranking, Reach, RejectedGroup, Table};
 use fleet_config::domain::{PartsPerBillion, SandboxLevel};
 use std::fmt::Write as _;
 
@@ -36,6 +36,7 @@ fn push_table(text: &mut String, table: &Table) {
         line(text, format_args!("  no candidate passed"));
     } else {
         push_rows(text, &table.rows);
+        push_floor(text, table);
     }
     push_fallen(text, &table.fallen);
     for group in &table.rejected {
@@ -90,8 +91,20 @@ fn is_tied(rank: u64, row: &RankRow, rows: &[RankRow]) -> bool {
 
 fn note(row: &RankRow) -> String {
     let mut notes = Vec::new();
-    if row.place != Place::Baseline && row.is_like_baseline {
-        notes.push("no difference from the baseline".to_owned());
+    if row.place != Place::Baseline {
+        match row.claim {
+            Claim::NoDifference => notes.push("no difference from the baseline".to_owned()),
+            Claim::OneLeaseOnly | Claim::Faster | Claim::Slower => {}
+        }
+        if row.reach == Reach::SingleLease {
+            notes.push("single lease".to_owned());
+        }
+        if row.nodes == 1 {
+            notes.push("single witness".to_owned());
+        }
+        if row.reach != Reach::SingleLease {
+            notes.push(format!("{} leases, boards: {}", row.leases, row.boards));
+        }
     }
     notes.extend(row.remarks.iter().map(|remark| one_line(remark)));
     if row.failed > 0 {
@@ -99,6 +112,26 @@ fn note(row: &RankRow) -> String {
     }
     notes.extend(row.labels.iter().map(|label| format!("{} says {}", label.detector, shown(&label.code))));
     notes.join("; ")
+}
+
+/// What a claim had to be larger than.
+fn push_floor(text: &mut String, table: &Table) {
+    match &table.noise_floor {
+        Some(Floor { results, bound }) => line(
+            text,
+            format_args!(
+                "  noise floor: a copy of the baseline comes out within {} of one ({results} results)",
+                ratio(*bound)
+            ),
+        ),
+        None if table.rows.iter().any(|row| row.claim == Claim::OneLeaseOnly) => line(
+            text,
+            format_args!(
+                "  a single lease claims nothing beyond itself: measure three, or the baseline as a candidate for the noise floor"
+            ),
+        ),
+        None => {}
+    }
 }
 
 /// What fell, why, and where the ranking before can be seen.

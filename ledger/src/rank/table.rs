@@ -1,11 +1,12 @@
 //! From results to tables.
 
 use super::finding::{fall, standing};
+use super::leases::{Standing, estimate};
 use super::model::{
-    CPU_NOTICE, FallenCandidate, FleetFault, Label, Place, RankInput, RankRow, Ranking, RejectedCandidate,
-    RejectedGroup, Table,
+    CPU_NOTICE, Claim, FallenCandidate, FleetFault, Floor, Label, Place, RankInput, RankRow, Ranking, Reach,
+    RejectedCandidate, RejectedGroup, Table,
 };
-use crate::stats;
+use crate::stats::{self, Conclusion, NoiseFloor};
 use fleet_config::domain::{
     Architecture, CandidateId, CaseKind, ClassId, DeviceKind, PartsPerBillion, PolicyId, SandboxLevel,
     Status, Task, TaskId,
@@ -49,7 +50,8 @@ pub fn rank(task: &Task, id: TaskId, results: Vec<RankInput>, as_of: u64, least:
         };
         key(a).cmp(&key(b))
     });
-    Ranking { task: id, task_name: task.name.clone(), as_of, least_sandbox: least, tables }
+    let intervals = [stats::METHOD.to_owned(), stats::LEASES_METHOD.to_owned()];
+    Ranking { task: id, task_name: task.name.clone(), as_of, intervals, least_sandbox: least, tables }
 }
 
 /// The sandbox that a result ran in. A word that this version does not know vouches for nothing.
@@ -92,20 +94,17 @@ fn table(class: ClassId, inputs: &[RankInput], cases: &[&str]) -> Option<Table> 
             });
         }
     }
-    let mut rows = Vec::new();
+    let mut ranked = Vec::new();
     let mut rejected: BTreeMap<Status, Vec<RejectedCandidate>> = BTreeMap::new();
     let mut fallen = Vec::new();
     for attempts in candidates.values() {
-        let ok = |input: &&&RankInput| {
-            input.record.outcome.status == Status::Ok && fall(&input.findings, &input.judged()).is_none()
-        };
-        let row = attempts.iter().rev().find(ok).and_then(|best| row(best, attempts, cases));
-        let lost = attempts.iter().rev().find_map(|input| fallen_of(input, attempts, cases));
+        let standing = Standing::of(attempts, cases);
+        let lost = attempts.iter().rev().find_map(|input| fallen_of(input, cases));
         let is_judged = lost.is_some();
         fallen.extend(lost);
-        match (row, attempts.last()) {
+        match (standing, attempts.last()) {
             (None, Some(_)) if is_judged => {}
-            (Some(row), _) => rows.push(row),
+            (Some(standing), _) => ranked.push(standing),
             (None, Some(last)) => {
                 let group = rejected.entry(last.record.outcome.status).or_default();
                 group.push(reject(last, attempts.len() as u64));
@@ -114,6 +113,7 @@ fn table(class: ClassId, inputs: &[RankInput], cases: &[&str]) -> Option<Table> 
         }
     }
     fallen.sort_by_key(|one| (one.finding_leaf, one.leaf));
+    let (floor, rows) = judged(&ranked);
     let is_cpu = first.record.device_kind == DeviceKind::Cpu;
     let group = |(status, mut candidates): (Status, Vec<RejectedCandidate>)| {
         candidates.sort_by_key(|candidate| candidate.leaf);
@@ -127,6 +127,10 @@ fn table(class: ClassId, inputs: &[RankInput], cases: &[&str]) -> Option<Table> 
         device_kind: first.record.device_kind,
         architecture: first.record.architecture.clone(),
         device_model: first.device_model.clone(),
+        noise_floor: floor.map(|floor| Floor {
+            results: floor.results,
+            bound: stats::parts_per_billion(libm::exp(floor.bound())),
+        }),
         rows: placed(rows),
         rejected: rejected.into_iter().map(group).collect(),
         fallen,
@@ -138,7 +142,7 @@ fn table(class: ClassId, inputs: &[RankInput], cases: &[&str]) -> Option<Table> 
 }
 
 /// The line of an `ok` that a finding brought down.
-fn fallen_of(input: &RankInput, attempts: &[&RankInput], cases: &[&str]) -> Option<FallenCandidate> {
+fn fallen_of(input: &RankInput, cases: &[&str]) -> Option<FallenCandidate> {
     if input.record.outcome.status != Status::Ok {
         return None;
     }
@@ -148,7 +152,7 @@ fn fallen_of(input: &RankInput, attempts: &[&RankInput], cases: &[&str]) -> Opti
         name: input.candidate_name.clone(),
         record: input.record_id,
         leaf: input.leaf,
-        score: row(input, attempts, cases).map(|row| row.score),
+        score: estimate(input, cases).map(|estimate| stats::parts_per_billion(libm::exp(estimate.log))),
         detector: finding.detector.clone(),
         code: finding.code.clone(),
         cause: finding.cause.clone(),
@@ -157,38 +161,52 @@ fn fallen_of(input: &RankInput, attempts: &[&RankInput], cases: &[&str]) -> Opti
     })
 }
 
-/// The row of a candidate from its latest `ok`. `None` when a performance case has no samples: a mean over fewer
-/// cases would be another number under the same name.
-fn row(best: &RankInput, attempts: &[&RankInput], cases: &[&str]) -> Option<RankRow> {
-    let mut logs = Vec::with_capacity(cases.len());
-    let mut resolutions = Vec::with_capacity(cases.len());
-    for case in cases {
-        let series = best.samples.iter().find(|series| series.case == *case)?;
-        logs.push(stats::log_ratios(series));
-        resolutions.push(stats::log_resolution(series));
-    }
-    let medians = logs.iter().map(|case| stats::median(case)).collect::<Option<Vec<f64>>>()?;
-    let score = stats::parts_per_billion(stats::geometric_mean(&medians)?);
-    let interval = stats::geometric_mean_interval(&logs, seed(best))?.widened(&resolutions);
-    // A percentile interval may miss its own estimate by a hair when few pairs scatter little.
+/// The rows of all candidates together, and the noise floor that copies of the baseline among them show.
+fn judged(ranked: &[Standing<'_>]) -> (Option<NoiseFloor>, Vec<RankRow>) {
+    let copies: Vec<f64> = ranked.iter().filter(|one| one.newest.is_copy).flat_map(Standing::logs).collect();
+    let floor = NoiseFloor::of(&copies);
+    let concluded: Vec<(&Standing<'_>, Conclusion)> =
+        ranked.iter().filter_map(|one| Some((one, one.conclude(floor.as_ref())?))).collect();
+    let conclusions: Vec<Conclusion> = concluded.iter().map(|(_, conclusion)| *conclusion).collect();
+    let claims = stats::claims(&conclusions, floor.as_ref());
+    let rows = concluded.into_iter().zip(claims);
+    (floor, rows.map(|((standing, conclusion), claim)| row(standing, &conclusion, claim.into())).collect())
+}
+
+/// Chance of being seen that the detectable ratio of a row is told for.
+const POWER: f64 = 0.8;
+
+fn row(standing: &Standing<'_>, conclusion: &Conclusion, claim: Claim) -> RankRow {
+    let newest = standing.newest;
+    let Conclusion { estimate, reach, leases, boards } = *conclusion;
+    let score = stats::parts_per_billion(libm::exp(estimate.log));
+    let interval = estimate.interval();
+    // Rounding may put an end on the wrong side of the estimate where nothing scatters.
     let low = stats::parts_per_billion(interval.low).min(score);
     let high = stats::parts_per_billion(interval.high).max(score);
-    let failed = attempts.iter().filter(|a| a.record.outcome.status != Status::Ok).count() as u64;
-    Some(RankRow {
+    let failed = standing.attempts.iter().filter(|a| a.record.outcome.status != Status::Ok).count() as u64;
+    RankRow {
         place: Place::Rank(0),
-        candidate: Some(best.record.candidate),
-        name: best.candidate_name.clone(),
+        candidate: Some(newest.record.candidate),
+        name: newest.candidate_name.clone(),
         score,
         low,
         high,
         is_like_baseline: low <= ONE && ONE <= high,
-        remarks: best.remarks.clone(),
-        record: Some(best.record_id),
-        leaf: Some(best.leaf),
-        attempts: attempts.len() as u64,
+        claim,
+        reach: reach.into(),
+        leases,
+        boards,
+        nodes: standing.nodes(),
+        detectable: stats::parts_per_billion(libm::exp(estimate.detectable(POWER))),
+        is_copy: newest.is_copy,
+        remarks: newest.remarks.clone(),
+        record: Some(newest.record_id),
+        leaf: Some(newest.leaf),
+        attempts: standing.attempts.len() as u64,
         failed,
-        labels: labels(best),
-    })
+        labels: labels(newest),
+    }
 }
 
 /// What detectors found about a result that still stands.
@@ -202,13 +220,6 @@ fn labels(input: &RankInput) -> Vec<Label> {
         leaf: noted.leaf,
     };
     held.into_iter().map(label).collect()
-}
-
-/// Seed of the resampling: the first eight bytes of the record's name, so that it is fixed and nobody's choice.
-fn seed(input: &RankInput) -> u64 {
-    let mut bytes = [0; 8];
-    bytes.copy_from_slice(&input.record_id.0[..8]);
-    u64::from_be_bytes(bytes)
 }
 
 fn reject(input: &RankInput, attempts: u64) -> RejectedCandidate {
@@ -259,6 +270,13 @@ fn baseline() -> RankRow {
         low: ONE,
         high: ONE,
         is_like_baseline: true,
+        claim: Claim::NoDifference,
+        reach: Reach::Boards,
+        leases: 0,
+        boards: 0,
+        nodes: 0,
+        detectable: ONE,
+        is_copy: false,
         remarks: Vec::new(),
         record: None,
         leaf: None,

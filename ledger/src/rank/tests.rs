@@ -372,3 +372,62 @@ fn what_a_revoked_node_measured_falls_from_the_suspected_entry_on() {
     entries.push(world.revoked(2));
     assert!(ranking(&world, &entries, 3).tables[0].fallen.is_empty(), "nothing is suspected");
 }
+
+/// A copy of the baseline: the source that the task's baseline has.
+fn copy(world: &mut World, fence: u64, times: [(u64, u64); 2]) -> Sealed {
+    let candidate = world.candidate("kernel");
+    let grant = world.grant(&candidate, fence);
+    let cases = [series("small", times[0].0, times[0].1, 20), series("large", times[1].0, times[1].1, 20)];
+    let record = world.result(&grant, Outcome::ok(), &cases);
+    world.sealed_result(&candidate, record)
+}
+
+fn row<'a>(ranking: &'a Ranking, name: &str) -> &'a RankRow {
+    ranking.tables[0].rows.iter().find(|row| row.name == name).unwrap()
+}
+
+#[test]
+fn one_lease_claims_nothing_and_three_do_and_say_who_saw_it() {
+    let mut world = World::new();
+    let mut entries = vec![ok(&mut world, "twice", 1, [(20000, 10000), (20000, 10000)])];
+    let alone = ranking(&world, &entries, 1);
+    assert_eq!(
+        (row(&alone, "twice").claim, row(&alone, "twice").reach),
+        (Claim::OneLeaseOnly, Reach::SingleLease)
+    );
+    let text = render::render(&alone);
+    assert!(
+        text.contains("single lease; single witness") && text.contains("claims nothing beyond"),
+        "{text}"
+    );
+    for (fence, time) in [(2, 10010), (3, 9990)] {
+        entries.push(ok(&mut world, "twice", fence, [(20000, time), (20000, time)]));
+    }
+    let three = ranking(&world, &entries, 3);
+    let found = row(&three, "twice");
+    assert_eq!((found.claim, found.reach, found.leases), (Claim::Faster, Reach::Leases, 3));
+    assert_eq!((found.boards, found.nodes), (1, 1), "one board, one node: a single witness");
+    assert!(render::render(&three).contains("single witness; 3 leases, boards: 1"));
+    assert!(found.low < found.score && found.score < found.high && found.detectable.0 > 1_000_000_000);
+    assert_eq!(three.intervals, ["median-batch-ranks/1", "hierarchical-bootstrap-t/1"]);
+}
+
+#[test]
+fn what_copies_of_the_baseline_reach_is_no_difference() {
+    let mut world = World::new();
+    let mut entries = vec![
+        ok(&mut world, "slightly", 1, [(20000, 19800), (20000, 19800)]),
+        ok(&mut world, "twice", 2, [(20000, 10000), (20000, 10000)]),
+    ];
+    for (fence, time) in [(3, 20200), (4, 19850), (5, 20150), (6, 19800)] {
+        entries.push(copy(&mut world, fence, [(20000, time), (20000, time)]));
+    }
+    let ranking = ranking(&world, &entries, 6);
+    let floor = ranking.tables[0].noise_floor.clone().unwrap();
+    assert_eq!(floor.results, 4);
+    assert!((1_015_000_000..1_050_000_000).contains(&floor.bound.0), "{floor:?}");
+    assert_eq!(row(&ranking, "slightly").claim, Claim::NoDifference);
+    assert_eq!(row(&ranking, "twice").claim, Claim::Faster, "a single lease, and the floor is known");
+    assert!(row(&ranking, "kernel").is_copy && !row(&ranking, "twice").is_copy);
+    assert!(render::render(&ranking).contains("noise floor"));
+}

@@ -111,3 +111,152 @@ fn the_same_input_gives_the_same_bits() {
     assert_eq!(geometric_mean_interval(&[], 5), None);
     assert_eq!(geometric_mean_interval(&[vec![0.1], vec![]], 5), None);
 }
+
+/// Numbers of numpy, scipy and statsmodels; `tests/python/check_statistics.py` makes and checks them.
+fn vectors() -> serde_json::Value {
+    serde_json::from_str(include_str!("../../../tests/vectors/statistics.json")).unwrap()
+}
+
+fn floats(value: &serde_json::Value) -> Vec<f64> {
+    value.as_array().unwrap().iter().map(|number| number.as_f64().unwrap()).collect()
+}
+
+fn near(found: f64, expected: f64, what: &str) {
+    let allowed = 1e-9 * expected.abs().max(1.0);
+    assert!(found == expected || (found - expected).abs() <= allowed, "{what}: {found} and not {expected}");
+}
+
+#[test]
+fn distributions_and_adjusted_p_values_are_those_of_scipy_and_statsmodels() {
+    let vectors = vectors();
+    let rows = |name: &str| vectors[name].as_array().unwrap().iter().map(floats).collect::<Vec<_>>();
+    for row in rows("student_quantile") {
+        near(student_quantile(row[0], row[1]) / row[2], 1.0, &format!("quantile {row:?}"));
+    }
+    for row in rows("student_tail") {
+        near(student_tail(row[0], row[1]), row[2], &format!("tail {row:?}"));
+    }
+    for row in rows("normal_tail") {
+        near(normal_tail(row[0]), row[1], &format!("normal {row:?}"));
+    }
+    for row in rows("fair_coin_at_most") {
+        near(fair_coin_at_most(row[0] as u64, row[1] as u64), row[2], &format!("coin {row:?}"));
+    }
+    near(student_quantile(0.975, f64::INFINITY), 1.959_963_984_540_054, "normal quantile");
+    let p_values = floats(&vectors["p_values"]);
+    for (found, name) in [(holm(&p_values), "holm"), (benjamini_hochberg(&p_values), "benjamini_hochberg")] {
+        for (found, expected) in found.into_iter().zip(floats(&vectors[name])) {
+            near(found, expected, name);
+        }
+    }
+    assert!(holm(&[]).is_empty());
+}
+
+#[test]
+fn series_are_described_as_numpy_and_scipy_describe_them() {
+    let vectors = vectors();
+    for (name, series) in vectors["series"].as_object().unwrap() {
+        let (series, described) = (floats(series), &vectors["described"][name]);
+        let mut sorted = series.clone();
+        sorted.sort_by(f64::total_cmp);
+        for (p, expected) in described["quantiles"].as_object().unwrap() {
+            near(quantile(&sorted, p.parse().unwrap()).unwrap(), expected.as_f64().unwrap(), name);
+        }
+        let expected = described["median_absolute_deviation"].as_f64().unwrap();
+        near(median_absolute_deviation(&series).unwrap(), expected, name);
+        near(geometric_mean(&series).unwrap(), described["geometric_mean"].as_f64().unwrap(), name);
+        if described["sign_autocorrelation"].is_array() {
+            for (lag, expected) in floats(&described["sign_autocorrelation"]).into_iter().enumerate() {
+                near(sign_autocorrelation(&series, lag + 1), expected, name);
+            }
+        }
+        let estimate = median_estimate(&series).unwrap();
+        let (interval, expected) = (estimate.log_interval(CONFIDENCE), &described["median"]);
+        near(estimate.log, expected["log"].as_f64().unwrap(), name);
+        near(interval.low, expected["low"].as_f64().unwrap(), name);
+        near(interval.high, expected["high"].as_f64().unwrap(), name);
+        near(estimate.degrees, expected["degrees"].as_f64().unwrap_or(f64::INFINITY), name);
+    }
+}
+
+#[test]
+fn leases_floors_and_detectable_differences_have_the_values_of_scipy() {
+    let vectors = vectors();
+    let exact = |log: f64| Estimate { log, below: 1e-4, above: 1e-4, degrees: 9.0, open: 0.0 };
+    for (name, expected) in vectors["leases"].as_object().unwrap() {
+        let leases: Vec<Lease<usize>> = floats(&expected["logs"])
+            .into_iter()
+            .enumerate()
+            .map(|(board, log)| Lease { board, estimate: exact(log) })
+            .collect();
+        let (estimate, reach) = over_leases(&leases, 7).unwrap();
+        assert_eq!(reach, Reach::Boards);
+        near(estimate.log, expected["mean"].as_f64().unwrap(), name);
+        let width = |low: f64, high: f64| high - low;
+        let interval = estimate.log_interval(CONFIDENCE);
+        let wanted = width(expected["low"].as_f64().unwrap(), expected["high"].as_f64().unwrap());
+        // 2000 resamples know a standard error to 1.6 %; five times that.
+        let found = width(interval.low, interval.high) / wanted;
+        assert!((found - 1.0).abs() < 0.08, "{name}: {found}");
+        assert_eq!(over_leases(&leases, 7), over_leases(&leases, 7), "seeded");
+        assert_eq!(over_leases(&leases[..2], 7), None, "two leases claim nothing beyond themselves");
+    }
+    let floor = NoiseFloor::of(&floats(&vectors["floor"]["logs"])).unwrap();
+    near(floor.scatter, vectors["floor"]["scatter"].as_f64().unwrap(), "scatter");
+    near(floor.bound(), vectors["floor"]["bound"].as_f64().unwrap(), "bound");
+    assert_eq!(NoiseFloor::of(&[]), None);
+    let measured = Estimate { below: 0.01, above: 0.01, ..exact(0.0) };
+    near(measured.detectable(0.8), vectors["detectable"].as_f64().unwrap(), "detectable");
+}
+
+#[test]
+fn a_claim_needs_the_family_the_floor_and_more_than_one_lease() {
+    let lease = |log: f64| Lease {
+        board: 0,
+        estimate: Estimate { log, below: 0.001, above: 0.001, degrees: 9.0, open: 0.0 },
+    };
+    let one = |log: f64, floor: Option<&NoiseFloor>| conclude(&[lease(log)], floor, 1).unwrap();
+    let floor = NoiseFloor::of(&[0.004, -0.003, 0.005, -0.004, 0.004, 0.003, -0.005, 0.004]).unwrap();
+    let said = |log: f64, floor: Option<&NoiseFloor>| claims(&[one(log, floor)], floor)[0];
+    assert_eq!(said(0.008, None), Claim::OneLeaseOnly);
+    assert_eq!(said(0.008, Some(&floor)), Claim::NoDifference, "a copy of the baseline comes out so far too");
+    assert_eq!(said(0.05, Some(&floor)), Claim::Faster);
+    assert_eq!(said(-0.05, Some(&floor)), Claim::Slower);
+    assert_eq!(said(0.0005, None), Claim::NoDifference);
+    let three = conclude(&[lease(0.05), lease(0.051), lease(0.0495)], None, 1).unwrap();
+    assert_eq!((three.reach, three.leases, three.boards), (Reach::Leases, 3, 1));
+    assert_eq!(claims(&[three], None), [Claim::Faster]);
+    // Alone it would do; beside nineteen others the same distance is luck.
+    let p = 0.004;
+    let many: Vec<Conclusion> = (0..20)
+        .map(|place| {
+            let log = if place == 0 { 0.001 * student_quantile(1.0 - p / 2.0, 9.0) } else { 0.0 };
+            Conclusion { reach: Reach::Leases, ..one(log, None) }
+        })
+        .collect();
+    assert_eq!(claims(&many[..1], None), [Claim::Faster]);
+    assert_eq!(claims(&many, None)[0], Claim::NoDifference);
+}
+
+#[test]
+fn simulated_intervals_cover_and_copies_are_not_called_faster() {
+    use simulation::{
+        Noise, Plan, Way, coverage_of_leases, coverage_of_one_lease, leagues_of_copies, leagues_won,
+    };
+    // A small version of `muster bench coverage`: five standard errors of so many trials are allowed.
+    let within = |count: simulation::Count| {
+        let share = count.share();
+        assert!((0.95 - 0.08..=1.0).contains(&share), "{count:?}");
+    };
+    within(coverage_of_one_lease(Noise::REALISTIC, 100, Way::Batches, 150, 1));
+    within(coverage_of_one_lease(Noise::INDEPENDENT, 20, Way::Batches, 150, 1));
+    within(coverage_of_leases(Noise::REALISTIC, (3, 1), 20, 150, 2));
+    within(coverage_of_leases(Noise::REALISTIC, (6, 3), 20, 80, 2));
+    let plan = Plan { pairs: 20, leases: 3, boards: 1, copies: 0 };
+    assert!(leagues_won(Noise::REALISTIC, plan, 20, 3).share() >= 0.95);
+    let [faster, _] = leagues_of_copies(Noise::REALISTIC, plan, 20, 4);
+    assert!(faster.hits <= 1, "{faster:?}");
+    // And the simulation can fail: what the first rankings had covers too seldom where neighbours are alike.
+    let old = coverage_of_one_lease(Noise::STICKY, 50, Way::Pairs, 20, 1);
+    assert!(old.share() <= 0.9, "{old:?}");
+}

@@ -11,6 +11,9 @@ const SHARED_FREE: u32 = 48 << 10;
 struct Fenced {
     memory: Memory,
     bytes: usize,
+    /// What its guard zones are drawn from; it goes with the buffer when that changes its owner.
+    seed: u64,
+    number: usize,
 }
 
 /// What one party is.
@@ -19,7 +22,6 @@ pub(super) struct Implementation {
     buffers: Vec<Fenced>,
     functions: Vec<Function>,
     steps: Vec<StepOrder>,
-    seed: u64,
 }
 
 impl Implementation {
@@ -47,7 +49,7 @@ impl Implementation {
         for (index, size) in sizes.iter().enumerate() {
             let bytes =
                 usize::try_from(*size).map_err(|_| CallError::own("make a buffer", "it is too large"))?;
-            let fenced = Fenced { memory: device.allocate(span(bytes))?, bytes };
+            let fenced = Fenced { memory: device.allocate(span(bytes))?, bytes, seed, number: index };
             for (zone, (offset, length)) in zones(&fenced).into_iter().enumerate() {
                 device.write(&fenced.memory, offset, &canary(seed, index, zone, length))?;
             }
@@ -59,7 +61,22 @@ impl Implementation {
                 device.grant_shared(self.function(*kernel)?, *shared_bytes)?;
             }
         }
-        (self.buffers, self.steps, self.seed) = (buffers, steps, seed);
+        (self.buffers, self.steps) = (buffers, steps);
+        Ok(())
+    }
+
+    /// Trades buffers with another implementation; nothing is traded unless all have equal sizes.
+    pub(super) fn trade(&mut self, other: &mut Self, buffers: &[[usize; 2]]) -> Result<(), CallError> {
+        for [own, others] in buffers {
+            if self.buffer(*own)?.bytes != other.buffer(*others)?.bytes {
+                return Err(CallError::own("trade buffers", "their sizes differ"));
+            }
+        }
+        for [own, others] in buffers {
+            if let (Some(own), Some(others)) = (self.buffers.get_mut(*own), other.buffers.get_mut(*others)) {
+                std::mem::swap(own, others);
+            }
+        }
         Ok(())
     }
 
@@ -169,7 +186,7 @@ impl Implementation {
         for (index, fenced) in self.buffers.iter().enumerate() {
             for (zone, (offset, length)) in zones(fenced).into_iter().enumerate() {
                 let now = device.read(&fenced.memory, offset, length)?;
-                if let Some(at) = first_difference(&now, &canary(self.seed, index, zone, length)) {
+                if let Some(at) = first_difference(&now, &canary(fenced.seed, fenced.number, zone, length)) {
                     let from_start = (offset + at) as i64 - GUARD as i64;
                     return Ok(Some(Hit { buffer: index, offset: from_start }));
                 }

@@ -187,6 +187,7 @@ impl Process {
                 | Order::Fill { .. }
                 | Order::Read { .. }
                 | Order::Gather { .. }
+                | Order::Trade { .. }
                 | Order::CheckFences { .. } => {
                     infrastructure(stage, "hear from the worker", &format!("no answer in {limit:?}"))
                 }
@@ -259,6 +260,7 @@ fn spent_on(order: &Order) -> Option<Spent> {
         | Order::Fill { .. }
         | Order::Read { .. }
         | Order::Gather { .. }
+        | Order::Trade { .. }
         | Order::CheckFences { .. } => Some(Spent::Copy),
         Order::Launch { .. } => Some(Spent::Launch),
     }

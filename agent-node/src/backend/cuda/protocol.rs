@@ -107,6 +107,11 @@ pub(super) enum Order {
     CheckFences {
         seat: Seat,
     },
+    /// Each pair of buffers, of this seat and of the other, changes its owner.
+    Trade {
+        seat: Seat,
+        buffers: Vec<[usize; 2]>,
+    },
 }
 
 /// A range of bytes of a buffer.
@@ -337,6 +342,7 @@ mod tests {
             Order::Enter,
             Order::Open { device: "GPU-1".to_owned(), cache: CacheOrder::Flushed },
             Order::Launch { seat: Seat::Second },
+            Order::Trade { seat: Seat::First, buffers: vec![[0, 1], [2, 0]] },
         ] {
             assert_eq!(round(&order, b"", 0).unwrap().0, order);
         }

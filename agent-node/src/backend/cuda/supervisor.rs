@@ -216,6 +216,14 @@ impl Worker for CudaWorker {
         Err(failure::overrun(memory, &evaluation.case))
     }
 
+    fn trade(&mut self, buffers: &[(usize, usize)]) -> Result<(), Failure> {
+        for (own, _) in buffers {
+            self.size(*own)?;
+        }
+        let buffers = buffers.iter().map(|(own, others)| [*own, *others]).collect();
+        self.done(&Order::Trade { seat: self.seat, buffers }, &[], WORK_LIMIT)
+    }
+
     fn company(&self) -> Company {
         self.company
     }

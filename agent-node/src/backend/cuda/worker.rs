@@ -66,7 +66,7 @@ fn phase(order: &Order) -> Phase {
     match order {
         Order::Start { .. } | Order::Enter | Order::Open { .. } => Phase::Open,
         Order::Load { .. } => Phase::Load,
-        Order::Prepare { .. } => Phase::Prepare,
+        Order::Prepare { .. } | Order::Trade { .. } => Phase::Prepare,
         Order::Write { .. } | Order::Fill { .. } | Order::Read { .. } | Order::Gather { .. } => Phase::Copy,
         Order::Launch { .. } => Phase::Launch,
         Order::CheckFences { .. } => Phase::Fences,
@@ -156,6 +156,14 @@ impl Bench {
             }
             Order::Gather { seat, buffer, pieces } => {
                 Ok((Answer::Done, self.gather(seat, buffer, &pieces).map_err(at)?))
+            }
+            Order::Trade { seat, buffers } => {
+                let (own, other) = match seat {
+                    Seat::First => (&mut self.first, &mut self.second),
+                    Seat::Second => (&mut self.second, &mut self.first),
+                };
+                own.trade(other, &buffers).map_err(at)?;
+                Ok((Answer::Done, none))
             }
             Order::CheckFences { seat } => {
                 let (taken, implementation) = self.at(seat).map_err(at)?;

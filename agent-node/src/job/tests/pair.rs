@@ -46,6 +46,27 @@ fn no_answer_of_the_baseline_is_in_memory_when_the_candidate_runs() {
 }
 
 #[test]
+fn sides_trade_buffers_after_every_second_pair_and_write_all_of_them_before_the_candidate_runs() {
+    let mut world = together();
+    world.policy = MeasurementPolicy::gpu_paired_traded();
+    assert_eq!(record(&world.run("good").unwrap()).outcome, Outcome::ok());
+    let (mut traded, mut written) = (0, [true; 2]);
+    for event in timing(&world) {
+        match event.as_str() {
+            "trade baseline good" => (traded, written) = (traded + 1, [false; 2]),
+            "fill ff good" => written[0] = true,
+            "fill ff baseline good" => written[1] = true,
+            "launch good" => assert_eq!(written, [true; 2], "after {traded} trades"),
+            _ => {}
+        }
+    }
+    assert_eq!(traded, 49, "after every second of 100 pairs but the last");
+    let mut fixed = together();
+    fixed.run("good").unwrap();
+    assert!(!fixed.events().iter().any(|event| event.starts_with("trade")));
+}
+
+#[test]
 fn the_baseline_runs_before_the_candidate_first_does_so_that_it_can_be_compared_with_itself() {
     let mut world = together();
     world.run("good").unwrap();

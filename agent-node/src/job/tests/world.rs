@@ -532,6 +532,11 @@ impl Worker for Memory {
     fn read(&mut self, index: usize) -> Result<Vec<u8>, Failure> {
         Ok(self.buffers[index].clone())
     }
+    fn trade(&mut self, buffers: &[(usize, usize)]) -> Result<(), Failure> {
+        assert!(self.common.is_some() && !buffers.is_empty());
+        self.note("trade");
+        Ok(())
+    }
     fn company(&self) -> Company {
         if self.common.is_some() { Company::Shared } else { Company::Alone }
     }

@@ -1,12 +1,18 @@
 //! One file for each subcommand.
 
 pub(super) mod bench;
+mod best;
 pub(super) mod case;
+mod comparable;
 pub(super) mod compile;
 pub(super) mod doctor;
 pub(super) mod down;
+pub(super) mod insight;
 pub(super) mod ledger;
+mod matrix;
 pub(super) mod node;
+mod policy;
+mod portability;
 pub(super) mod rank;
 pub(super) mod rejudge;
 pub(super) mod show;

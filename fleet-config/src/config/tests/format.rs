@@ -165,6 +165,10 @@ fn canonical_bytes_are_those_of_the_vectors() {
             crate::domain::MeasurementPolicy::gpu_paired().document().unwrap().bytes,
         ),
         (
+            "policy-gpu-paired-2.json",
+            crate::domain::MeasurementPolicy::gpu_paired_traded().document().unwrap().bytes,
+        ),
+        (
             "policy-gpu-paired-hot-1.json",
             crate::domain::MeasurementPolicy::gpu_paired_hot().document().unwrap().bytes,
         ),

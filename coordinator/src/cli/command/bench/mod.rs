@@ -2,13 +2,55 @@
 //! are shared and noisy.
 
 mod attempts;
+mod coverage;
 mod fleet;
 mod ledger;
 
-use crate::cli::args::BenchCommand;
 use crate::cli::{Context, Ending};
+use clap::Subcommand;
 use fleet_config::refusal::Refusal;
 use serde::Serialize;
+use std::path::PathBuf;
+
+#[derive(Debug, Subcommand)]
+pub(in crate::cli) enum BenchCommand {
+    /// Latency and throughput of the running fleet with one candidate that is compiled already
+    #[command(
+        after_help = "Example:\n  muster bench fleet saxpy scripts/sample-saxpy/candidates/wide.cu --on cpu:x86-64-v2,cpu:x86-64-v3"
+    )]
+    Fleet {
+        /// Name, id or prefix of the id of the task
+        task: String,
+        /// A candidate that is `ok` on every target
+        candidate: PathBuf,
+        #[arg(long, required = true, value_delimiter = ',', value_name = "CLASS,…")]
+        on: Vec<String>,
+        /// Submissions one after another
+        #[arg(long, default_value_t = 500)]
+        count: u32,
+        /// Submissions in flight together
+        #[arg(long, default_value_t = 50)]
+        batch: u32,
+    },
+    /// What recorded attempts cost, where their time went and how steady their medians are (no coordinator needed)
+    #[command(after_help = "Example:\n  muster bench attempts --from 40 --json")]
+    Attempts {
+        /// Leaf from which results are counted
+        #[arg(long, default_value_t = 0, value_name = "LEAF")]
+        from: u64,
+    },
+    /// Whether intervals cover and claims hold, by simulation with known truth (no coordinator, no device)
+    Coverage(coverage::CoverageArgs),
+    /// Durable appends against a raw append and sync loop on the same disk
+    #[command(after_help = "Example:\n  muster bench ledger /var/tmp/bench")]
+    Ledger {
+        /// An empty folder on the disk to be measured
+        folder: PathBuf,
+        /// Time for each batch size
+        #[arg(long, default_value_t = 3)]
+        seconds: u64,
+    },
+}
 
 /// One line of a table.
 #[derive(Debug, Clone, Serialize)]
@@ -34,6 +76,7 @@ pub(crate) async fn run(context: &Context, command: BenchCommand) -> Result<Endi
         BenchCommand::Fleet { task, candidate, on, count, batch } => {
             fleet::run(context, &fleet::Plan { task, candidate, targets: on, count, batch }).await?
         }
+        BenchCommand::Coverage(args) => return Ok(coverage::run(context, &args)),
         BenchCommand::Ledger { folder, seconds } => ledger::run(&folder, seconds)?,
     };
     context.output.print(&rows, |rows| {
