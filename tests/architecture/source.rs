@@ -4,7 +4,7 @@ use super::{files, none, read};
 use std::path::{Path, PathBuf};
 
 /// Rooms that hold decisions and formats: no clock, no randomness, no IO, no iteration in hash order.
-const PURE: [&str; 14] = [
+const PURE: [&str; 15] = [
     "fleet-config/src/domain",
     "fleet-config/src/wire",
     "fleet-config/src/generator",
@@ -17,6 +17,7 @@ const PURE: [&str; 14] = [
     "ledger/src/stats",
     "ledger/src/rank",
     "coordinator/src/scheduler",
+    "coordinator/src/optimizer",
     "agent-node/src/session/machine",
     "agent-node/src/measure/plan.rs",
 ];

@@ -1,14 +1,18 @@
 //! One file for each subcommand.
 
+pub(super) mod agent;
 pub(super) mod bench;
 pub(super) mod case;
 pub(super) mod compile;
 pub(super) mod doctor;
 pub(super) mod down;
+mod economics;
+mod explain;
 pub(super) mod ledger;
 pub(super) mod node;
 pub(super) mod rank;
 pub(super) mod rejudge;
+mod reward;
 pub(super) mod show;
 pub(super) mod status;
 mod strength;
