@@ -9,6 +9,8 @@ mod hostile;
 mod kill;
 mod late;
 mod levels;
+mod optimize;
+mod python;
 mod rejudge;
 mod reuse;
 mod revoke;

@@ -1,12 +1,14 @@
-//! The commands for loops that propose candidates: feedback, rewards, plans, costs.
+//! The commands for loops that propose candidates: campaigns, feedback, rewards, plans, costs.
 
-use super::{economics, explain, reward};
+use super::{economics, explain, optimize, reward};
 use crate::cli::{Context, Ending};
 use clap::Subcommand;
 use fleet_config::refusal::Refusal;
 
 #[derive(Debug, Subcommand)]
 pub(in crate::cli) enum AgentCommand {
+    /// Search for a faster candidate: propose, measure, keep or revert, stop by rules; resumable, with a result folder
+    Optimize(Box<optimize::OptimizeArgs>),
     /// One result as feedback: cause with source line, pattern, ratios with intervals, next step (no coordinator needed)
     Explain(explain::ExplainArgs),
     /// Results as numbers for training, by named, versioned functions (no coordinator needed)
@@ -21,6 +23,7 @@ pub(in crate::cli) enum AgentCommand {
 /// Runs the subcommand.
 pub(in crate::cli) async fn run(context: &Context, command: AgentCommand) -> Result<Ending, Refusal> {
     match command {
+        AgentCommand::Optimize(args) => optimize::run(context, &args).await,
         AgentCommand::Explain(args) => explain::run(context, &args),
         AgentCommand::Reward(args) => reward::run(context, &args),
         AgentCommand::Plan(args) => economics::plan(context, &args),

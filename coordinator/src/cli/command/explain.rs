@@ -7,7 +7,7 @@ use crate::optimizer::feedback::{Feedback, Sources, long, short};
 use clap::Args;
 use fleet_config::domain::{Candidate, CandidateId, Digest, LeafIndex, SourcePlace, TaskId, canonical};
 use fleet_config::refusal::Refusal;
-use ledger::entry::predicate::{Evidence, Kind};
+use ledger::entry::predicate::{Evidence, Kind, ResultRecord};
 use ledger::entry::{Body, Entry};
 use ledger::rank::collect;
 
@@ -27,22 +27,18 @@ pub(in crate::cli) struct ExplainArgs {
 pub(super) fn run(context: &Context, args: &ExplainArgs) -> Result<Ending, Refusal> {
     let reading = Reading::open(&context.state)?;
     let (leaf, bytes) = show::find(&reading, &args.record)?;
-    let feedback = feedback(&reading, leaf, &bytes)?;
+    let (feedback, _) = look(&reading, leaf, &bytes)?;
     context.output.print(&feedback, if args.short { short } else { long });
     Ok(Ending::Done)
 }
 
-/// Feedback on the entry `bytes` at `leaf`, against everything that the ledger holds now.
-pub(super) fn feedback(reading: &Reading, leaf: LeafIndex, bytes: &[u8]) -> Result<Feedback, Refusal> {
-    let entry = Entry::read(bytes).map_err(|error| {
-        Refusal::new("explain/entry", leaf.to_string(), error.to_string(), "run `muster ledger verify`")
-    })?;
-    let kind = entry.body.kind().map_or("of an unknown kind", Kind::word);
-    let Body::Result(record) = entry.body else {
-        let next = "name a result: `muster rank TASK` and `muster status SUBMISSION` show them";
-        let cause = format!("this entry is no result but `{kind}`");
-        return Err(Refusal::new("explain/no-result", leaf.to_string(), cause, next));
-    };
+/// Feedback on the entry `bytes` at `leaf`, against everything that the ledger holds now, and what validation saw.
+pub(super) fn look(
+    reading: &Reading,
+    leaf: LeafIndex,
+    bytes: &[u8],
+) -> Result<(Feedback, Option<Evidence>), Refusal> {
+    let record = result(leaf, bytes)?;
     let as_of = reading.log.size();
     let entries = reading.entries(as_of)?;
     let unreadable = |cause: String| {
@@ -55,8 +51,23 @@ pub(super) fn feedback(reading: &Reading, leaf: LeafIndex, bytes: &[u8]) -> Resu
     let task_id: TaskId = record.task;
     let sources = Sources { task: &task, task_id, results: &results, as_of };
     let line = |place: &SourcePlace| line(reading, record.candidate, place);
-    Feedback::on(leaf, &sources, evidence.as_ref(), &line)
-        .ok_or_else(|| unreadable("the result is not among those of its task".to_owned()))
+    let feedback = Feedback::on(leaf, &sources, evidence.as_ref(), &line)
+        .ok_or_else(|| unreadable("the result is not among those of its task".to_owned()))?;
+    Ok((feedback, evidence))
+}
+
+/// The result that an entry is.
+pub(super) fn result(leaf: LeafIndex, bytes: &[u8]) -> Result<Box<ResultRecord>, Refusal> {
+    let entry = Entry::read(bytes).map_err(|error| {
+        Refusal::new("explain/entry", leaf.to_string(), error.to_string(), "run `muster ledger verify`")
+    })?;
+    let kind = entry.body.kind().map_or("of an unknown kind", Kind::word);
+    let Body::Result(record) = entry.body else {
+        let next = "name a result: `muster rank TASK` and `muster status SUBMISSION` show them";
+        let cause = format!("this entry is no result but `{kind}`");
+        return Err(Refusal::new("explain/no-result", leaf.to_string(), cause, next));
+    };
+    Ok(record)
 }
 
 /// The text of a line of a candidate's source.

@@ -10,6 +10,7 @@ mod economics;
 mod explain;
 pub(super) mod ledger;
 pub(super) mod node;
+mod optimize;
 pub(super) mod rank;
 pub(super) mod rejudge;
 mod reward;

@@ -4,9 +4,13 @@ use super::{explain, show};
 use crate::cli::output::table;
 use crate::cli::reading::Reading;
 use crate::cli::{Context, Ending};
+use crate::optimizer::feedback::{Feedback, Sources};
 use crate::optimizer::reward::{RewardFunction, Rewarded, Weights};
 use clap::Args;
+use fleet_config::domain::{LeafIndex, Task, TaskId};
 use fleet_config::refusal::Refusal;
+use ledger::rank::{RankInput, collect};
+use std::collections::BTreeMap;
 
 #[derive(Debug, Args)]
 #[command(
@@ -37,33 +41,71 @@ pub(in crate::cli) struct RewardArgs {
 pub(super) fn run(context: &Context, args: &RewardArgs) -> Result<Ending, Refusal> {
     let function = function(args)?;
     let reading = Reading::open(&context.state)?;
-    let feedback = |text: &str| {
-        let (leaf, bytes) = show::find(&reading, text)?;
-        explain::feedback(&reading, leaf, &bytes)
-    };
-    let second = args.second.as_deref().map(&feedback).transpose()?;
+    let mut shelf = Shelf::of(&reading)?;
+    let second = args.second.as_deref().map(|text| shelf.feedback(text)).transpose()?;
     let mut rewards = Vec::with_capacity(args.records.len());
     for text in &args.records {
-        let own = feedback(text)?;
-        let against = second.as_ref().map(|second| {
-            let is_comparable = second.task == own.task
-                && second.policy == own.policy
-                && second.architecture == own.architecture;
-            match (second.to_baseline, own.to_baseline) {
-                (Some(second), Some(own)) if is_comparable => Ok(Some(own.ratio / second.ratio)),
-                (Some(_), None) if is_comparable => Ok(None),
-                (Some(_) | None, _) => Err(Refusal::new(
-                    "reward/second",
-                    text,
-                    "the second baseline has no time, or another task, policy or architecture",
-                    "name an `ok` result of the same task, policy and architecture with --second",
-                )),
-            }
-        });
-        rewards.push(Rewarded::of(&own, function, against.transpose()?.flatten()));
+        let own = shelf.feedback(text)?;
+        let against = second.as_ref().map(|second| against(text, &own, second)).transpose()?;
+        rewards.push(Rewarded::of(&own, function, against.flatten()));
     }
     context.output.print(&rewards, |rewards| render(rewards));
     Ok(Ending::Done)
+}
+
+/// The ratio of a second baseline's time to the candidate's own; none where the candidate has no time.
+fn against(text: &str, own: &Feedback, second: &Feedback) -> Result<Option<f64>, Refusal> {
+    let is_comparable =
+        (&second.task, &second.policy, &second.architecture) == (&own.task, &own.policy, &own.architecture);
+    match (second.to_baseline, own.to_baseline) {
+        (Some(second), Some(own)) if is_comparable => Ok(Some(own.ratio / second.ratio)),
+        (Some(_), None) if is_comparable => Ok(None),
+        (Some(_) | None, _) => Err(Refusal::new(
+            "reward/second",
+            text,
+            "the second baseline has no time, or another task, policy or architecture",
+            "name an `ok` result of the same task, policy and architecture with --second",
+        )),
+    }
+}
+
+/// The results of the tasks that are asked about, read once however many records are named.
+struct Shelf<'a> {
+    reading: &'a Reading,
+    entries: Vec<(LeafIndex, Vec<u8>)>,
+    tasks: BTreeMap<TaskId, (Task, Vec<RankInput>)>,
+}
+
+impl<'a> Shelf<'a> {
+    fn of(reading: &'a Reading) -> Result<Self, Refusal> {
+        let entries = reading.entries(reading.log.size())?;
+        Ok(Self { reading, entries, tasks: BTreeMap::new() })
+    }
+
+    /// Feedback on one record by itself: a reward needs its own ratio, and no competitor.
+    fn feedback(&mut self, text: &str) -> Result<Feedback, Refusal> {
+        let (leaf, bytes) = show::find(self.reading, text)?;
+        let record = explain::result(leaf, &bytes)?;
+        let unreadable = |cause: String| {
+            Refusal::new("reward/task", record.task.to_string(), cause, "run `muster ledger verify`")
+        };
+        if !self.tasks.contains_key(&record.task) {
+            let reading = self.reading;
+            let found =
+                collect(record.task, self.entries.iter().cloned(), &mut |digest| reading.blob(digest))
+                    .map_err(|error| unreadable(error.to_string()))?;
+            self.tasks.insert(record.task, found);
+        }
+        let known = self.tasks.get(&record.task);
+        let own = known.and_then(|(task, results)| {
+            let own = results.iter().find(|input| input.leaf == leaf)?;
+            let results = std::slice::from_ref(own);
+            let as_of = self.entries.len() as u64;
+            let sources = Sources { task, task_id: record.task, results, as_of };
+            Feedback::on(leaf, &sources, None, &|_| None)
+        });
+        own.ok_or_else(|| unreadable("the result is not among those of its task".to_owned()))
+    }
 }
 
 fn function(args: &RewardArgs) -> Result<RewardFunction, Refusal> {

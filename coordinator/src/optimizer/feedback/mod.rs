@@ -17,7 +17,7 @@ use fleet_config::domain::{
 };
 use ledger::entry::predicate::Evidence;
 use ledger::rank::{Place, RankInput, RankRow, Table, rank};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Longest line of a source that is quoted, in characters.
@@ -81,7 +81,8 @@ pub struct FirstCause {
 }
 
 /// A ratio with the ends of its 95 % interval, rounded to six digits after the point.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Ratio {
     pub ratio: f64,
     pub low: f64,
@@ -117,7 +118,8 @@ fn six(number: f64) -> f64 {
 }
 
 /// One performance case.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct CaseRatio {
     pub case: String,
     pub pairs: u32,
