@@ -2,7 +2,8 @@
 //!
 //! Read in this order: [`scheduler`] (pure: facts and decisions), [`journal`] (durable facts), [`commit`] (the
 //! ledger's writer), [`driver`] (the only event loop), [`transport`] (nodes over QUIC), [`desk`] (what people ask,
-//! checked), [`http`] (the API), [`cli`], and [`start`], which puts them together.
+//! checked), [`http`] (the API), [`optimizer`] (pure: what loops need
+//! from verdicts), [`cli`], and [`start`], which puts them together.
 
 pub mod address;
 pub mod cli;
@@ -13,6 +14,7 @@ pub mod driver;
 pub mod http;
 pub mod journal;
 mod keyring;
+pub mod optimizer;
 pub mod scheduler;
 mod sealed;
 pub mod start;

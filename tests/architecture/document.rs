@@ -5,8 +5,17 @@ use std::path::Path;
 
 /// Words in back quotes that look like paths of this checkout.
 fn paths(text: &str) -> Vec<String> {
-    let prefixes =
-        ["fleet-config/", "ledger/", "coordinator/", "agent-node/", "tests/", "scripts/", "docs/", ".ci/"];
+    let prefixes = [
+        "clients/",
+        "fleet-config/",
+        "ledger/",
+        "coordinator/",
+        "agent-node/",
+        "tests/",
+        "scripts/",
+        "docs/",
+        ".ci/",
+    ];
     let quoted = text.split('`').skip(1).step_by(2);
     let words =
         quoted.flat_map(str::split_whitespace).filter(|word| prefixes.iter().any(|p| word.starts_with(p)));

@@ -4,7 +4,7 @@ use super::{files, none, read};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-const TOP_LEVEL: [&str; 18] = [
+const TOP_LEVEL: [&str; 19] = [
     ".ci",
     ".gitignore",
     "CHANGELOG.md",
@@ -13,6 +13,7 @@ const TOP_LEVEL: [&str; 18] = [
     "LICENSE",
     "README.md",
     "agent-node",
+    "clients",
     "clippy.toml",
     "coordinator",
     "deny.toml",

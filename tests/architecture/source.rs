@@ -18,6 +18,7 @@ const PURE: [&str; 15] = [
     "ledger/src/stats",
     "ledger/src/rank",
     "coordinator/src/scheduler",
+    "coordinator/src/optimizer",
     "agent-node/src/session/machine",
     "agent-node/src/measure/plan.rs",
 ];

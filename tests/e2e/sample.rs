@@ -51,6 +51,8 @@ fn six_candidates_get_the_verdicts_that_they_deserve() {
     assert_eq!(syntax["cause"]["source"]["file"], "syntax-error.cu");
     assert!(syntax["cause"]["source"]["line"].as_u64().is_some_and(|line| line > 1));
 
+    what_each_of_them_is_told(&fleet, &cells);
+
     let ranking = fleet.json(&["rank", "matmul-f32"]);
     let table = &ranking["tables"][0];
     assert_eq!(table["notice"], "The order on a CPU says nothing about GPUs.");
@@ -80,6 +82,40 @@ fn six_candidates_get_the_verdicts_that_they_deserve() {
     );
     fewer_stages_are_ranked_by_themselves(&fleet);
     fleet.verify();
+}
+
+/// Feedback and reward of each.
+fn what_each_of_them_is_told(fleet: &Fleet, cells: &[Value]) {
+    let leaf = |name: &str| {
+        let cell = cells.iter().find(|cell| cell["name"] == name).expect("its cell");
+        cell["index"].as_u64().expect("a leaf").to_string()
+    };
+    let tiled = fleet.json(&["explain", &leaf("tiled")]);
+    assert_eq!(tiled["schema"], "muster.feedback/1");
+    assert!(tiled["to_baseline"]["low"].as_f64().is_some_and(|low| low > 1.0), "{tiled:#}");
+    assert_eq!(tiled["cases"].as_array().map(Vec::len), Some(2));
+    assert_eq!(tiled["to_best"]["name"], "vectorised", "the other one that is faster: {tiled:#}");
+    let syntax = fleet.json(&["explain", &leaf("syntax-error")]);
+    assert_eq!(syntax["cause"]["line"], "  c[row * n + column] = summ;", "{syntax:#}");
+    let wrong = fleet.muster(&["explain", &leaf("odd-size-bug"), "--short"]);
+    let wrong = String::from_utf8_lossy(&wrong.stdout).into_owned();
+    assert!(wrong.starts_with("wrong_result; ") && wrong.contains("31 of 1147"), "{wrong}");
+    assert_eq!(wrong.trim_end().lines().count(), 1, "{wrong}");
+    assert_eq!(fleet.refusal(&["explain", "0"])["code"], "explain/no-result");
+
+    let records: Vec<String> = ["tiled", "slower", "syntax-error", "odd-size-bug"].map(leaf).into();
+    let rewards = |function: &str| -> Vec<Option<f64>> {
+        let mut arguments = vec!["reward", "--function", function];
+        arguments.extend(records.iter().map(String::as_str));
+        let rewards = fleet.json(&arguments);
+        rewards.as_array().expect("rewards").iter().map(|one| one["reward"].as_f64()).collect()
+    };
+    let relative = rewards("relative");
+    assert!(relative[0].is_some_and(|reward| reward > 0.0 && reward < 1.0), "{relative:?}");
+    assert_eq!(relative[1..], [Some(0.0), Some(-1.0), Some(-1.0)]);
+    assert_eq!(rewards("cuda-agent")[..2], [Some(2.0), Some(1.0)]);
+    assert_eq!(rewards("apex/1")[2..], [Some(0.0), Some(20.0)]);
+    assert_eq!(fleet.refusal(&["reward", "5", "--function", "mine"])["code"], "reward/unknown-function");
 }
 
 /// One candidate once more, by the stages alone that always run.

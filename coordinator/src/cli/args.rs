@@ -80,6 +80,8 @@ pub(super) enum Command {
     /// One record with its evidence, from the ledger (no coordinator needed)
     #[command(after_help = "Examples:\n  muster show 5\n  muster show 5 --stages")]
     Show(ShowArgs),
+    #[command(flatten)]
+    Agent(super::command::agent::AgentCommand),
     /// List, invite and drain nodes
     #[command(subcommand)]
     Node(NodeCommand),

@@ -81,6 +81,7 @@ async fn dispatch(context: &Context, command: Command) -> Result<Ending, Refusal
         Command::Rank(args) => command::rank::run(context, &args),
         Command::Insight(args) => command::insight::run(context, &args),
         Command::Show(args) => command::show::run(context, &args),
+        Command::Agent(command) => command::agent::run(context, command).await,
         Command::Node(args) => command::node::run(context, args).await,
         Command::Ledger(args) => command::ledger::run(context, args).await,
         Command::Compile(args) => command::compile::run(context, &args),

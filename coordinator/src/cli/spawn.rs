@@ -1,5 +1,5 @@
-//! Starts the other binaries of the house for `up`, `task lint` and `doctor`; the only room here that starts
-//! processes.
+//! Starts the other binaries of the house for `up`, `task lint` and `doctor`, and the proposer of a campaign; the only room
+//! here that starts processes.
 
 use fleet_config::refusal::Refusal;
 use std::fs::OpenOptions;
@@ -64,6 +64,20 @@ pub(super) fn run(name: &str, arguments: &[String]) -> Result<Output, Refusal> {
     let program = binary(name);
     let output = Command::new(&program).args(arguments).stdin(Stdio::null()).output();
     output.map_err(|error| not_started(&program, &error))
+}
+
+/// Starts a command of the user's shell that is spoken to over its standard input and output; what it says on standard error
+/// is appended to `log`. It ends with the child that is answered.
+pub(super) fn converse(command: &str, log: &Path) -> Result<tokio::process::Child, Refusal> {
+    let refuse = |error: std::io::Error| {
+        let place: String = command.chars().take(200).collect();
+        Refusal::new("proposer/start", place, error.to_string(), "correct --command")
+    };
+    let mut options = OpenOptions::new();
+    let log = options.create(true).append(true).mode(0o600).open(log).map_err(refuse)?;
+    let mut process = tokio::process::Command::new("sh");
+    process.arg("-c").arg(command).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
+    process.kill_on_drop(true).spawn().map_err(refuse)
 }
 
 fn not_started(program: &Path, error: &std::io::Error) -> Refusal {

@@ -15,7 +15,7 @@ use serde::Serialize;
 
 /// What came of it.
 #[derive(Debug, Serialize)]
-struct Answer {
+pub(super) struct Answer {
     /// The result that was chosen.
     chosen: RecordId,
     submission: SubmissionId,
@@ -23,21 +23,32 @@ struct Answer {
     /// Which opening this was; none where the cell ended without a verdict.
     opening: Option<u64>,
     /// Openings of this holdout so far, this one included.
-    openings: u64,
-    passed: bool,
+    pub(super) openings: u64,
+    pub(super) passed: bool,
     holdout: Option<HoldoutVerdict>,
-    status: Option<Status>,
-    cause: String,
+    pub(super) status: Option<Status>,
+    pub(super) cause: String,
     /// The verification itself.
-    record: Option<RecordId>,
+    pub(super) record: Option<RecordId>,
     leaf: Option<LeafIndex>,
 }
 
 /// Runs the subcommand.
 pub(crate) async fn run(context: &Context, args: &VerifyArgs) -> Result<Ending, Refusal> {
     let record = chosen(&Reading::open(&context.state)?, &args.result)?;
+    let answer = open(context, record, args.on.clone()).await?;
+    context.output.print(&answer, render);
+    Ok(match (answer.status, answer.passed) {
+        (None, _) => Ending::Unanswered,
+        (Some(_), true) => Ending::Done,
+        (Some(_), false) => Ending::Failed,
+    })
+}
+
+/// Opens the sealed cases of its task for the candidate of `record`, waits, and answers with what came of it.
+pub(super) async fn open(context: &Context, record: RecordId, on: Option<String>) -> Result<Answer, Refusal> {
     let mut client = Client::connect(&context.state).await?;
-    let body = VerifyBody { record, on: args.on.clone() };
+    let body = VerifyBody { record, on };
     let view: VerifyView = client.post("/v1/verifications", &body).await?;
     note(&format!("submission {}", view.receipt.submission));
     for warning in &view.receipt.warnings {
@@ -45,13 +56,7 @@ pub(crate) async fn run(context: &Context, args: &VerifyArgs) -> Result<Ending, 
     }
     let cells = wait(context, view.receipt.submission).await?;
     let leaf = cells.first().and_then(|cell| cell.index).map(LeafIndex);
-    let answer = answer(&Reading::open(&context.state)?, &view, leaf)?;
-    context.output.print(&answer, render);
-    Ok(match (answer.status, answer.passed) {
-        (None, _) => Ending::Unanswered,
-        (Some(_), true) => Ending::Done,
-        (Some(_), false) => Ending::Failed,
-    })
+    answer(&Reading::open(&context.state)?, &view, leaf)
 }
 
 /// The result that `text` names: a record, a leaf, or `SUBMISSION/CELL`.
