@@ -100,14 +100,15 @@ impl World {
         let heat = noise.drift * self.uniform();
         let constant = 0.05 + 0.45 * self.uniform();
         let shared = self.wander(2 * pairs, noise.shared, noise.shared_memory);
-        let own = [0, 1].map(|_| self.wander(pairs, noise.own, noise.own_memory));
+        let [left, right] = [0, 1].map(|_| self.wander(pairs, noise.own, noise.own_memory));
         let mut sides = [Vec::with_capacity(pairs), Vec::with_capacity(pairs)];
-        for pair in 0..pairs {
+        for (pair, (left, right)) in left.into_iter().zip(right).enumerate() {
+            let own = [left, right];
             for (side, times) in sides.iter_mut().enumerate() {
                 // Even pairs run the baseline first.
                 let slot = 2 * pair + (side + pair) % 2;
                 let warmth = 1.0 - libm::exp(-(slot as f64 / (2 * pairs) as f64) / constant);
-                let mut total = heat * warmth + shared[slot] + own[side][pair] + noise.white * self.normal();
+                let mut total = heat * warmth + shared[slot] + own[side] + noise.white * self.normal();
                 if self.uniform() < noise.spikes {
                     total -= noise.spike * libm::log(self.uniform());
                 }
