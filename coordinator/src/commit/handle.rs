@@ -46,6 +46,17 @@ pub(super) struct Shared {
     pub(super) checkpoint: watch::Sender<String>,
 }
 
+impl Shared {
+    /// The entry of this very record, as the index keeps it.
+    pub(super) fn entry(&self, record: RecordId) -> Result<Option<EntrySummary>, Refusal> {
+        let index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = index.record(record).map_err(|error| {
+            Refusal::new("ledger/index", record.to_string(), error.to_string(), "start the coordinator again")
+        })?;
+        Ok(known.found)
+    }
+}
+
 impl CommitHandle {
     /// Entries committed so far.
     pub fn size(&self) -> u64 {
@@ -54,12 +65,9 @@ impl CommitHandle {
 
     /// The result that has this name, as the index keeps it.
     pub fn result(&self, record: RecordId) -> Result<Option<ResultSummary>, Refusal> {
-        let index = self.shared.index.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = index.record(record).map_err(|error| {
-            Refusal::new("ledger/index", record.to_string(), error.to_string(), "start the coordinator again")
-        })?;
+        let found = self.shared.entry(record)?;
         let is_result = |entry: &EntrySummary| entry.kind == Kind::Result.word();
-        Ok(found.found.filter(is_result).and_then(|entry| entry.result))
+        Ok(found.filter(is_result).and_then(|entry| entry.result))
     }
 
     /// Whether a finding brought this result down, or it is suspected with its node.

@@ -237,11 +237,7 @@ impl Writer {
         if let Some(leaf) = self.staged.records.get(&record) {
             return Ok(Some(*leaf));
         }
-        let index = self.shared.index.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = index.record(record).map_err(|error| {
-            Refusal::new("ledger/index", record.to_string(), error.to_string(), "start the coordinator again")
-        })?;
-        Ok(known.found.map(|entry| entry.leaf))
+        Ok(self.shared.entry(record)?.map(|entry| entry.leaf))
     }
 
     /// Applies an event that holds once the batch is durable.

@@ -93,6 +93,8 @@ fn input(leaf: u64, name: &str, record: ResultRecord, samples: Vec<SampleSeries>
         record_id: RecordId([leaf as u8; 32]),
         record,
         candidate_name: name.to_owned(),
+        family: None,
+        is_copy: false,
         device_model: "Example CPU".to_owned(),
         policy_name: "cpu-paired/1".to_owned(),
         left_out: Vec::new(),

@@ -181,8 +181,7 @@ fn scored(rows: &[(Naming, Vec<Option<f64>>)], targets: &[Target]) -> Vec<Score>
         .zip(front)
         .map(|((naming, efficiencies), is_on_front)| {
             let valid: Vec<Option<f64>> = efficiencies.iter().filter(|one| one.is_some()).copied().collect();
-            let worst =
-                efficiencies.iter().zip(targets).filter_map(|(one, target)| Some(((*one)?, target)));
+            let worst = efficiencies.iter().zip(targets).filter_map(|(one, target)| Some(((*one)?, target)));
             let worst = worst.min_by(|one, other| one.0.total_cmp(&other.0));
             let (unit, name, candidate, family) = match naming {
                 Naming::Source(name, candidate) => (Unit::Source, name.clone(), *candidate, None),

@@ -1,6 +1,5 @@
 //! `muster comparable`: whether two results may be compared, and in which fields they differ where not.
 
-use super::show;
 use crate::cli::output::table;
 use crate::cli::reading::Reading;
 use crate::cli::{Context, Ending};
@@ -64,7 +63,7 @@ pub(super) fn run(context: &Context, one: &str, other: &str) -> Result<Ending, R
 }
 
 fn measured(reading: &Reading, text: &str) -> Result<Measured, Refusal> {
-    let (leaf, bytes) = show::find(reading, text)?;
+    let (leaf, bytes) = reading.find(text)?;
     let refused = |code: &'static str, cause: String, next: &'static str| {
         Refusal::new(code, leaf.to_string(), cause, next)
     };

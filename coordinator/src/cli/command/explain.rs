@@ -1,6 +1,5 @@
 //! `muster explain`: one result as feedback for whoever proposed the candidate.
 
-use super::show;
 use crate::cli::reading::Reading;
 use crate::cli::{Context, Ending};
 use crate::optimizer::feedback::{Feedback, Sources, long, short};
@@ -26,7 +25,7 @@ pub(in crate::cli) struct ExplainArgs {
 /// Runs the subcommand.
 pub(super) fn run(context: &Context, args: &ExplainArgs) -> Result<Ending, Refusal> {
     let reading = Reading::open(&context.state)?;
-    let (leaf, bytes) = show::find(&reading, &args.record)?;
+    let (leaf, bytes) = reading.find(&args.record)?;
     let (feedback, _) = look(&reading, leaf, &bytes)?;
     context.output.print(&feedback, if args.short { short } else { long });
     Ok(Ending::Done)

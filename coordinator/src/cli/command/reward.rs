@@ -1,6 +1,6 @@
 //! `muster reward`: results as numbers for training.
 
-use super::{explain, show};
+use super::explain;
 use crate::cli::output::table;
 use crate::cli::reading::Reading;
 use crate::cli::{Context, Ending};
@@ -84,7 +84,7 @@ impl<'a> Shelf<'a> {
 
     /// Feedback on one record by itself: a reward needs its own ratio, and no competitor.
     fn feedback(&mut self, text: &str) -> Result<Feedback, Refusal> {
-        let (leaf, bytes) = show::find(self.reading, text)?;
+        let (leaf, bytes) = self.reading.find(text)?;
         let record = explain::result(leaf, &bytes)?;
         let unreadable = |cause: String| {
             Refusal::new("reward/task", record.task.to_string(), cause, "run `muster ledger verify`")
