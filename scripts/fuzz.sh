@@ -49,7 +49,7 @@ for target in "${targets[@]}"; do
   before=$(find "$found" -type f | wc -l)
   kept=tests/fuzz/regressions/$target; [ -d "$kept" ] || kept=
   start=$SECONDS
-  MUSTER_FUZZ_TARGET=$target "$fuzzer" -max_total_time="$seconds" -max_len="${length[$target]}" -timeout=60 \
+  MUSTER_FUZZ_TARGET=$target "$fuzzer" -max_total_time="$seconds" -max_len="${length[$target]}" -timeout=60 -report_slow_units=60 \
     -rss_limit_mb=2048 -malloc_limit_mb=1024 -print_final_stats=1 -artifact_prefix="$found/" \
     "$corpus" "$seeds" ${kept:+"$kept"} >"$log" 2>&1
   took=$((SECONDS - start))
