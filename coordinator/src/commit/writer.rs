@@ -234,14 +234,12 @@ impl Writer {
 
     /// Where a statement is already: the same words in the same second are one record, and a log has no record twice.
     fn recorded(&self, record: RecordId) -> Result<Option<LeafIndex>, Refusal> {
-        if let Some(leaf) = self.staged.records.get(&record) {
-            return Ok(Some(*leaf));
-        }
+        let staged = self.staged.records.get(&record).copied();
         let index = self.shared.index.lock().unwrap_or_else(PoisonError::into_inner);
         let known = index.record(record).map_err(|error| {
             Refusal::new("ledger/index", record.to_string(), error.to_string(), "start the coordinator again")
         })?;
-        Ok(known.found.map(|entry| entry.leaf))
+        Ok(staged.or(known.found.map(|entry| entry.leaf)))
     }
 
     /// Applies an event that holds once the batch is durable.
