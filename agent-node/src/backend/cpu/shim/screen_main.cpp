@@ -97,14 +97,15 @@ void take_buffer(unsigned index, const char* file, size_t size) {
   say(line);
 }
 
-struct Part { const muster_launch* launch; uint64_t block; pthread_t thread; pthread_barrier_t* all; };
+struct Part { const muster_launch* launch; uint64_t block; pthread_t thread; pthread_barrier_t *begin, *end; };
 void* run_part(void* part) {
   const Part* p = static_cast<const Part*>(part);
   // All begin before one runs, and none ends before all have run: on a busy machine one could be over before the next is
-  // made, and the sanitizer forgets what threads did that are gone.
-  pthread_barrier_wait(p->all);
+  // made, and the sanitizer forgets what threads did that are gone. Two barriers: one that leaves the first late would be
+  // ordered behind those that wait at the same one again.
+  pthread_barrier_wait(p->begin);
   if (!muster_run(p->launch, p->block, p->block + 1)) broken("no memory for the stacks of a block");
-  pthread_barrier_wait(p->all);
+  pthread_barrier_wait(p->end);
   return nullptr;
 }
 // The first blocks and the last one, which is the one with an edge.
@@ -112,16 +113,19 @@ void run_blocks(const muster_launch* launch, uint64_t blocks, uint64_t blocks_ma
   uint64_t few = blocks < blocks_max ? blocks : blocks_max;
 #if MUSTER_SCREEN == 3
   Part* parts = static_cast<Part*>(calloc(few, sizeof(Part)));
-  pthread_barrier_t all;
-  if (!parts || pthread_barrier_init(&all, nullptr, unsigned(few))) broken("no threads for the blocks");
+  pthread_barrier_t begin, end;
+  if (!parts || pthread_barrier_init(&begin, nullptr, unsigned(few)) || pthread_barrier_init(&end, nullptr, unsigned(few)))
+    broken("no threads for the blocks");
   for (uint64_t i = 0; i < few; ++i) {
     parts[i].launch = launch;
     parts[i].block = i + 1 == few ? blocks - 1 : i;
-    parts[i].all = &all;
+    parts[i].begin = &begin;
+    parts[i].end = &end;
     if (pthread_create(&parts[i].thread, nullptr, run_part, parts + i)) broken("no thread for a block");
   }
   for (uint64_t i = 0; i < few; ++i) pthread_join(parts[i].thread, nullptr);
-  pthread_barrier_destroy(&all);
+  pthread_barrier_destroy(&begin);
+  pthread_barrier_destroy(&end);
   free(parts);
 #else
   if (few > 1 && !muster_run(launch, 0, few - 1)) broken("no memory for the stacks of a block");
