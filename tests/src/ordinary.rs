@@ -29,7 +29,7 @@ pub fn again(tests: &[&str]) {
     open(place.path());
     let names = ["muster", "muster-coordinator", "muster-node"];
     names.iter().for_each(|name| drop(copy(&binaries().join(name), &place.path().join(name))));
-    let own = copy(&std::env::current_exe().expect("a test knows its own path"), &place.path().join("tests"));
+    let own = copy(&std::env::current_exe().expect("a test knows its own path"), &place.path().join("again"));
     copy_folder(&checkout().join(saxpy::TASK), &place.path().join(saxpy::TASK));
     let output = run(place.path(), &own, tests);
     let said = String::from_utf8_lossy(&output.stdout);
