@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize, Serializer};
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MeasurementPolicy {
-    /// [`MeasurementPolicy::format_for`] screens and stages.
+    /// The [`MeasurementPolicy::form`] of its other fields.
     pub format: String,
     /// Name and version, such as `cpu-paired/1`.
     pub name: String,
