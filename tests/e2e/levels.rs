@@ -32,6 +32,7 @@ pub(crate) fn at_level(fleet: &mut Fleet, level: &str, environment: &[(&str, &st
 
 /// All attacks, at every level, by a node of a user without powers.
 #[test]
+#[ignore = "minutes on a busy machine, and not yet run to its end since its files moved; run it with --ignored"]
 fn an_ordinary_user_is_as_safe_as_root() {
     ordinary::again(&[
         "hostile::a_flood_of_output_is_cut_and_changes_no_verdict",
