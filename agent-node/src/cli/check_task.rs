@@ -6,21 +6,13 @@ use agent_node::inventory::cpu_offers;
 use agent_node::job::rehearsal::{Rehearsal, rehearse_task};
 use agent_node::scratch::Scratch;
 use anyhow::{Context as _, bail};
-use fleet_config::config::load;
+use fleet_config::config::{LoadedTask, load};
 use fleet_config::domain::Status;
+use std::path::Path;
 use std::process::ExitCode;
 
 pub(crate) fn check_task(arguments: &CheckTaskArguments) -> anyhow::Result<ExitCode> {
-    let path =
-        if arguments.task.is_dir() { arguments.task.join("task.toml") } else { arguments.task.clone() };
-    // The salt seals nothing here: the section is only run.
-    let loaded = load::task(&path, &[0; 32]).map_err(|findings| {
-        for refusal in findings.refusals.iter().skip(1) {
-            eprintln!("{refusal}");
-        }
-        let first = findings.refusals.into_iter().next();
-        first.map_or_else(|| anyhow::anyhow!("the task file is refused"), anyhow::Error::from)
-    })?;
+    let loaded = loaded(&arguments.task)?;
     let folder = Scratch::make()?;
     let wish = passing_wish(&arguments.devices, folder.path())?;
     let offers = cpu_offers(&wish)?;
@@ -33,6 +25,19 @@ pub(crate) fn check_task(arguments: &CheckTaskArguments) -> anyhow::Result<ExitC
     }
     let holds = rehearsal.status == Status::Ok;
     Ok(if holds { ExitCode::SUCCESS } else { ExitCode::from(TASK_AT_FAULT) })
+}
+
+/// A task that is only run here: its folder or its file. Every refusal is told, the last one as the error.
+pub(super) fn loaded(task: &Path) -> anyhow::Result<LoadedTask> {
+    let path = if task.is_dir() { task.join("task.toml") } else { task.to_owned() };
+    // The salt seals nothing here.
+    load::task(&path, &[0; 32]).map_err(|findings| {
+        for refusal in findings.refusals.iter().skip(1) {
+            eprintln!("{refusal}");
+        }
+        let first = findings.refusals.into_iter().next();
+        first.map_or_else(|| anyhow::anyhow!("the task file is refused"), anyhow::Error::from)
+    })
 }
 
 fn print(rehearsal: &Rehearsal) {

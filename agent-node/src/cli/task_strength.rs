@@ -1,27 +1,19 @@
 //! `muster-node task-strength`: which faults in its own reference would a task let pass?
 
+use super::check_task::loaded;
 use super::settings::passing_wish;
 use super::{TASK_AT_FAULT, TaskStrengthArguments};
 use agent_node::inventory::cpu_offers;
 use agent_node::job::score::{FakeFinding, Fate, MutantLine, Strength, task_strength as measure};
 use agent_node::scratch::Scratch;
 use anyhow::{Context as _, bail};
-use fleet_config::config::load;
 use fleet_config::domain::Status;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 pub(crate) fn task_strength(arguments: &TaskStrengthArguments) -> anyhow::Result<ExitCode> {
-    let path =
-        if arguments.task.is_dir() { arguments.task.join("task.toml") } else { arguments.task.clone() };
-    // The salt seals nothing here: sealed cases are not run.
-    let loaded = load::task(&path, &[0; 32]).map_err(|findings| {
-        for refusal in findings.refusals.iter().skip(1) {
-            eprintln!("{refusal}");
-        }
-        let first = findings.refusals.into_iter().next();
-        first.map_or_else(|| anyhow::anyhow!("the task file is refused"), anyhow::Error::from)
-    })?;
+    // Sealed cases are not run.
+    let loaded = loaded(&arguments.task)?;
     let folder = Scratch::make()?;
     let wish = passing_wish(&arguments.devices, folder.path())?;
     let offers = cpu_offers(&wish)?;

@@ -19,6 +19,7 @@ pub mod fault;
 mod hint;
 mod holdout;
 mod label;
+mod local;
 mod machine;
 mod oracle;
 mod order;

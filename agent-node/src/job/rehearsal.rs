@@ -1,30 +1,21 @@
 //! A task tried out before anybody relies on it: its own baseline plays the candidate, sealed cases included.
 
-use super::context::{Assignment, BlobFault, BlobSource, Context, Node};
 use super::fault::{Stop, cause};
+use super::local::{self, Shelf, assignment};
 use super::{Rehearsed, rehearse};
-use crate::backend::{Failure, Interrupt};
+use crate::backend::Failure;
 use crate::inventory::{Offer, Wish};
 use crate::machine_lock::MachineLock;
-use crate::measure::clock::SystemClock;
 use fleet_config::config::LoadedTask;
-use fleet_config::domain::canonical::{CanonicalError, Document};
+use fleet_config::domain::canonical::CanonicalError;
 use fleet_config::domain::{
-    Architecture, BlobRef, Candidate, CellId, CheckEvidence, Digest, Fence, MeasurementPolicy, Milliseconds,
-    Nonce, Outcome, Picoseconds, Provenance, Seed, Status, SubmissionId, Task, words,
+    Architecture, Candidate, CheckEvidence, Digest, MeasurementPolicy, Outcome, Provenance, Status, Task,
+    words,
 };
-use fleet_config::identity::SecretKey;
 use ledger::entry::predicate::CaseEvidence;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
-use zeroize::Zeroizing;
-
-/// Seeds of the draws: any do, and fixed ones make the check repeatable.
-const SEEDS: [Seed; 2] = [Seed(1), Seed(2)];
-
-/// How long compiler and device may take in all, whatever the task's own limits allow beyond.
-pub(super) const PATIENCE: Milliseconds = Milliseconds(600_000);
 
 /// Longest part of a log that is shown.
 const LOG_MAX: usize = 64 << 10;
@@ -74,26 +65,8 @@ pub fn rehearse_task(
     let mut shelf = Shelf::of(blobs);
     let assignment =
         assignment(&task, &baseline(&task), &MeasurementPolicy::cpu_paired(), offer, &mut shelf)?;
-    let node = Node {
-        key: SecretKey::from_seed(&Zeroizing::new([0; 32])),
-        harness: wish.harness.clone(),
-        confinement: wish.confinement,
-    };
-    let context = Context {
-        assignment: &assignment,
-        origin: "",
-        node: &node,
-        device: &offer.description,
-        backend: offer.backend.as_ref(),
-        hardware: &|| None,
-        blobs: &shelf,
-        machine: &MachineLock::of_this_machine(),
-        clock: &SystemClock,
-        folder,
-        progress: &|_, _| {},
-        interrupt: Interrupt::never(),
-        deadline: Picoseconds(u64::MAX),
-    };
+    let (node, machine) = (local::node(wish), MachineLock::of_this_machine());
+    let context = local::context(&assignment, &node, offer, &shelf, &machine, folder);
     let mut rehearsal = Rehearsal {
         task: name,
         architecture: offer.description.architecture.clone(),
@@ -160,54 +133,5 @@ fn baseline(task: &Task) -> Candidate {
         family: None,
         provenance: Provenance::default(),
         licence: String::new(),
-    }
-}
-
-/// `candidate` on `offer`, with every document on the shelf.
-pub(super) fn assignment(
-    task: &Task,
-    candidate: &Candidate,
-    policy: &MeasurementPolicy,
-    offer: &Offer,
-    shelf: &mut Shelf,
-) -> Result<Assignment, CanonicalError> {
-    Ok(Assignment {
-        submission: SubmissionId([0; 32]),
-        cell: CellId([0; 32]),
-        fence: Fence(0),
-        task: shelf.put(task.document()?),
-        candidate: shelf.put(candidate.document()?),
-        policy: shelf.put(policy.document()?),
-        device: offer.description.id.clone(),
-        nonce: Nonce([0; 32]),
-        seeds: SEEDS.to_vec(),
-        compile: PATIENCE,
-        run: PATIENCE,
-        queued: Milliseconds(0),
-        sealed: None,
-    })
-}
-
-/// The blobs of one task, in memory.
-pub(super) struct Shelf(BTreeMap<Digest, Vec<u8>>);
-
-impl Shelf {
-    pub(super) fn of(blobs: impl IntoIterator<Item = (BlobRef, Vec<u8>)>) -> Self {
-        Self(blobs.into_iter().map(|(blob, bytes)| (blob.blake3, bytes)).collect())
-    }
-    pub(super) fn put(&mut self, document: Document) -> BlobRef {
-        self.0.insert(document.blob.blake3, document.bytes);
-        document.blob
-    }
-}
-
-impl BlobSource for Shelf {
-    fn fetch(&self, blob: &BlobRef) -> Result<Vec<u8>, BlobFault> {
-        let missing = || BlobFault {
-            blob: blob.blake3,
-            size: blob.size,
-            cause: "the task file does not name it".to_owned(),
-        };
-        self.0.get(&blob.blake3).cloned().ok_or_else(missing)
     }
 }

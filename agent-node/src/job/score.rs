@@ -7,18 +7,17 @@
 //! A mutant that does not compile, and one that this device cannot judge, is counted by name and in no score.
 
 use super::compile::{self, Compiled};
-use super::context::{Context, Node, RunBudget, elapsed, milliseconds};
+use super::context::{Context, RunBudget, elapsed, milliseconds};
 use super::fault::{Party, Stop};
+use super::local::{self, PATIENCE, Shelf, assignment};
 use super::prepare::{self, Prepared};
-use super::rehearsal::{PATIENCE, Shelf, assignment};
 use super::stages::Stages;
 use super::validate::{Step, validate};
 use super::words::Words;
+use crate::backend::Failure;
 use crate::backend::code::Program;
-use crate::backend::{Failure, Interrupt};
 use crate::inventory::{Offer, Wish};
 use crate::machine_lock::MachineLock;
-use crate::measure::clock::SystemClock;
 use crate::mutation::{Mutant, Operator, mutants, spread};
 use fleet_config::config::LoadedTask;
 use fleet_config::domain::canonical::CanonicalError;
@@ -26,10 +25,8 @@ use fleet_config::domain::{
     Architecture, Blame, Candidate, CheckFinding, Fake, MeasurementPolicy, Milliseconds, Outcome,
     Picoseconds, Provenance, Stage, Status, Task,
 };
-use fleet_config::identity::SecretKey;
 use serde::Serialize;
 use std::path::Path;
-use zeroize::Zeroizing;
 
 /// Largest main file that is mutated; larger ones are no kernels.
 const SOURCE_MAX: usize = 1 << 20;
@@ -125,26 +122,8 @@ pub fn task_strength(
     let mut shelf = Shelf::of(blobs);
     let candidate = reference(&task);
     let assignment = assignment(&task, &candidate, &MeasurementPolicy::cpu_paired(), offer, &mut shelf)?;
-    let node = Node {
-        key: SecretKey::from_seed(&Zeroizing::new([0; 32])),
-        harness: wish.harness.clone(),
-        confinement: wish.confinement,
-    };
-    let context = Context {
-        assignment: &assignment,
-        origin: "",
-        node: &node,
-        device: &offer.description,
-        backend: offer.backend.as_ref(),
-        hardware: &|| None,
-        blobs: &shelf,
-        machine: &MachineLock::of_this_machine(),
-        clock: &SystemClock,
-        folder,
-        progress: &|_, _| {},
-        interrupt: Interrupt::never(),
-        deadline: Picoseconds(u64::MAX),
-    };
+    let (node, machine) = (local::node(wish), MachineLock::of_this_machine());
+    let context = local::context(&assignment, &node, offer, &shelf, &machine, folder);
     let file = candidate.source.main.clone();
     let mut strength = empty(&task, offer, file);
     match score(&context, candidate, most, told, &mut strength) {

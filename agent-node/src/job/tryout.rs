@@ -1,31 +1,19 @@
 //! One candidate of a task tried on this machine: a whole attempt whose record goes nowhere.
 
-use super::context::{Assignment, Context, Hold, Machine, Node};
-use super::rehearsal::Shelf;
+use super::context::{Hold, Machine};
+use super::local::{self, Shelf};
 use super::{AttemptError, attempt, resolve};
 use crate::backend::{CompileRequest, Failure, Interrupt, Sources};
 use crate::clock;
 use crate::inventory::{Offer, Wish};
-use crate::measure::clock::SystemClock;
 use fleet_config::config::{LoadedCandidate, LoadedTask};
 use fleet_config::domain::canonical::{self, CanonicalError};
-use fleet_config::domain::{
-    BlobRef, CellId, CheckEvidence, Fence, MeasurementPolicy, Milliseconds, Nonce, Picoseconds, Seed,
-    SourceTree, SubmissionId,
-};
-use fleet_config::identity::SecretKey;
+use fleet_config::domain::{BlobRef, CheckEvidence, MeasurementPolicy, SourceTree};
 use ledger::entry::predicate::{Evidence, ResultRecord};
 use ledger::entry::{Body, Entry, ReadError};
 use std::io;
 use std::path::Path;
 use std::time::Duration;
-use zeroize::Zeroizing;
-
-/// Seeds of the draws: any do, and fixed ones make a try repeatable.
-const SEEDS: [Seed; 2] = [Seed(1), Seed(2)];
-
-/// How long compiler and device may take in all, whatever the task's own limits allow beyond.
-const PATIENCE: Milliseconds = Milliseconds(600_000);
 
 /// What is tried, and where.
 #[derive(Clone, Copy)]
@@ -77,41 +65,16 @@ impl Tryout<'_> {
     pub fn run(&self) -> Result<Tried, TryoutError> {
         let blobs = self.task.blobs.iter().chain(&self.candidate.blobs);
         let mut shelf = Shelf::of(blobs.cloned());
-        let assignment = Assignment {
-            submission: SubmissionId([0; 32]),
-            cell: CellId([0; 32]),
-            fence: Fence(0),
-            task: shelf.put(self.task.task.document()?),
-            candidate: shelf.put(self.candidate.candidate.document()?),
-            policy: shelf.put(self.policy.document()?),
-            device: self.offer.description.id.clone(),
-            nonce: Nonce([0; 32]),
-            seeds: SEEDS.to_vec(),
-            compile: PATIENCE,
-            run: PATIENCE,
-            queued: Milliseconds(0),
-            sealed: None,
-        };
-        let node = Node {
-            key: SecretKey::from_seed(&Zeroizing::new([0; 32])),
-            harness: self.wish.harness.clone(),
-            confinement: self.wish.confinement,
-        };
-        let finished = attempt(&Context {
-            assignment: &assignment,
-            origin: "",
-            node: &node,
-            device: &self.offer.description,
-            backend: self.offer.backend.as_ref(),
-            hardware: &|| None,
-            blobs: &shelf,
-            machine: self.machine,
-            clock: &SystemClock,
-            folder: self.folder,
-            progress: &|_, _| {},
-            interrupt: Interrupt::never(),
-            deadline: Picoseconds(u64::MAX),
-        })?;
+        let assignment = local::assignment(
+            &self.task.task,
+            &self.candidate.candidate,
+            self.policy,
+            self.offer,
+            &mut shelf,
+        )?;
+        let node = local::node(self.wish);
+        let context = local::context(&assignment, &node, self.offer, &shelf, self.machine, self.folder);
+        let finished = attempt(&context)?;
         let Body::Result(record) = Entry::read(&finished.envelope)?.body else {
             return Err(TryoutError::NoResult);
         };
