@@ -1,4 +1,4 @@
-//! What boards can do at most, with where that is said. Dense figures; what no source states is `None` and never guessed.
+//! What boards can do at most, with where that is said. A board that no source speaks of is not in the table.
 //!
 //! The key is the driver's whole name of the device, compared for equality and never as a part of another: names that
 //! begin alike belong to boards that differ by half.
@@ -10,74 +10,28 @@ pub struct Board {
     pub model: &'static str,
     /// Of the memory, in bytes a second.
     pub bandwidth: u64,
-    /// Dense operations a second, in 10⁹, where one multiplication and addition are two: single precision without matrix
-    /// units, then half precision with them and single-precision sums.
-    pub single_giga: Option<u64>,
-    pub half_matrix_giga: Option<u64>,
     /// Where the figures stand.
     pub source: &'static str,
 }
 
-const fn board(
-    model: &'static str,
-    bandwidth: u64,
-    giga: (Option<u64>, Option<u64>),
-    source: &'static str,
-) -> Board {
-    let (single_giga, half_matrix_giga) = giga;
-    Board { model, bandwidth, single_giga, half_matrix_giga, source }
+const fn board(model: &'static str, bandwidth: u64, source: &'static str) -> Board {
+    Board { model, bandwidth, source }
 }
 
-/// Sheets that print figures with sparsity state the dense half of them here.
 pub const BOARDS: [Board; 13] = [
-    board("NVIDIA H200", 4_800_000_000_000, (Some(67_000), Some(989_500)), "NVIDIA H200 data sheet, SXM"),
-    board(
-        "NVIDIA H100 80GB HBM3",
-        3_350_000_000_000,
-        (Some(67_000), Some(989_500)),
-        "NVIDIA H100 data sheet, SXM",
-    ),
-    board(
-        "NVIDIA H100 PCIe",
-        2_000_000_000_000,
-        (Some(51_000), Some(756_500)),
-        "NVIDIA H100 data sheet, PCIe",
-    ),
-    board(
-        "NVIDIA A100-SXM4-80GB",
-        2_039_000_000_000,
-        (Some(19_500), Some(312_000)),
-        "NVIDIA A100 data sheet",
-    ),
-    board(
-        "NVIDIA A100 80GB PCIe",
-        1_935_000_000_000,
-        (Some(19_500), Some(312_000)),
-        "NVIDIA A100 data sheet",
-    ),
-    board(
-        "NVIDIA A100-SXM4-40GB",
-        1_555_000_000_000,
-        (Some(19_500), Some(312_000)),
-        "NVIDIA A100 data sheet",
-    ),
-    board(
-        "NVIDIA A100-PCIE-40GB",
-        1_555_000_000_000,
-        (Some(19_500), Some(312_000)),
-        "NVIDIA A100 data sheet",
-    ),
-    board("NVIDIA L40S", 864_000_000_000, (Some(91_600), Some(362_050)), "NVIDIA L40S data sheet"),
-    board("NVIDIA L4", 300_000_000_000, (Some(30_300), Some(121_000)), "NVIDIA L4 data sheet"),
-    board(
-        "NVIDIA GeForce RTX 4090",
-        1_008_000_000_000,
-        (Some(82_600), Some(165_200)),
-        "NVIDIA Ada GPU architecture paper",
-    ),
-    board("Tesla V100-SXM2-32GB", 900_000_000_000, (Some(15_700), Some(125_000)), "NVIDIA V100 data sheet"),
-    board("Tesla V100-SXM2-16GB", 900_000_000_000, (Some(15_700), Some(125_000)), "NVIDIA V100 data sheet"),
-    board("Tesla T4", 320_000_000_000, (Some(8_100), Some(65_000)), "NVIDIA T4 data sheet"),
+    board("NVIDIA H200", 4_800_000_000_000, "NVIDIA H200 data sheet, SXM"),
+    board("NVIDIA H100 80GB HBM3", 3_350_000_000_000, "NVIDIA H100 data sheet, SXM"),
+    board("NVIDIA H100 PCIe", 2_000_000_000_000, "NVIDIA H100 data sheet, PCIe"),
+    board("NVIDIA A100-SXM4-80GB", 2_039_000_000_000, "NVIDIA A100 data sheet"),
+    board("NVIDIA A100 80GB PCIe", 1_935_000_000_000, "NVIDIA A100 data sheet"),
+    board("NVIDIA A100-SXM4-40GB", 1_555_000_000_000, "NVIDIA A100 data sheet"),
+    board("NVIDIA A100-PCIE-40GB", 1_555_000_000_000, "NVIDIA A100 data sheet"),
+    board("NVIDIA L40S", 864_000_000_000, "NVIDIA L40S data sheet"),
+    board("NVIDIA L4", 300_000_000_000, "NVIDIA L4 data sheet"),
+    board("NVIDIA GeForce RTX 4090", 1_008_000_000_000, "NVIDIA Ada GPU architecture paper"),
+    board("Tesla V100-SXM2-32GB", 900_000_000_000, "NVIDIA V100 data sheet"),
+    board("Tesla V100-SXM2-16GB", 900_000_000_000, "NVIDIA V100 data sheet"),
+    board("Tesla T4", 320_000_000_000, "NVIDIA T4 data sheet"),
 ];
 
 /// The board of this name; a name that only resembles one is unknown.
