@@ -1,6 +1,6 @@
 //! What a compiler can do, and what a source cannot make it do.
 
-use super::{Place, SECRET, confinement, run};
+use super::{Place, SECRET, confinement, run, skipped};
 use agent_node::sandbox::{ExitHow, SpawnError, spawn};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -33,7 +33,7 @@ fn diagnostics_of_a_compiler_are_captured() {
 #[test]
 fn clang_works_too_where_it_is_installed() {
     if !Path::new("/usr/bin/clang++").exists() {
-        return;
+        return skipped("clang++ as a compiler in the sandbox: it is absent");
     }
     let place = Place::new();
     fs::write(place.job.join("hello.cpp"), HELLO).unwrap();
