@@ -30,7 +30,7 @@ pub fn again(tests: &[&str]) {
     let names = ["muster", "muster-coordinator", "muster-node"];
     names.iter().for_each(|name| drop(copy(&binaries().join(name), &place.path().join(name))));
     let own = copy(&std::env::current_exe().expect("a test knows its own path"), &place.path().join("again"));
-    copy_folder(&checkout().join(saxpy::TASK), &place.path().join(saxpy::TASK));
+    copy_folder(&checkout().join(saxpy::TASK), place.path(), saxpy::TASK);
     let output = run(place.path(), &own, tests);
     let said = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -80,12 +80,36 @@ fn copy(from: &Path, to: &Path) -> PathBuf {
     to.to_owned()
 }
 
-/// A folder of files, and the folders that lead to it.
-fn copy_folder(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).expect("a folder can be made");
-    let top = to.ancestors().take_while(|path| path.starts_with("/var/tmp/"));
-    top.for_each(open);
+/// A folder of files to `place`/`below`, with the folders between; `place` itself and what leads to it stay as they are.
+fn copy_folder(from: &Path, place: &Path, below: &str) {
+    let to = place.join(below);
+    std::fs::create_dir_all(&to).expect("a folder can be made");
+    to.ancestors().take_while(|folder| *folder != place).for_each(open);
     for entry in std::fs::read_dir(from).expect("the folder is there").flatten() {
         copy(&entry.path(), &to.join(entry.file_name()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        std::fs::metadata(path).unwrap().permissions().mode() & 0o7777
+    }
+
+    #[test]
+    fn a_copy_opens_what_it_made_and_nothing_above() {
+        let all = tempfile::tempdir().unwrap();
+        let (from, place) = (all.path().join("from"), all.path().join("place"));
+        for folder in [&from, &place] {
+            std::fs::create_dir(folder).unwrap();
+            std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o1777)).unwrap();
+        }
+        std::fs::write(from.join("file"), "text").unwrap();
+        copy_folder(&from, &place, "a/b");
+        assert_eq!(std::fs::read_to_string(place.join("a/b/file")).unwrap(), "text");
+        assert_eq!([mode(&place.join("a/b")), mode(&place.join("a"))], [0o755, 0o755]);
+        assert_eq!([mode(&place), mode(&from), mode(all.path())], [0o1777, 0o1777, 0o700]);
     }
 }
