@@ -4,7 +4,7 @@ use super::{files, none, read};
 use std::path::{Path, PathBuf};
 
 /// Rooms that hold decisions and formats: no clock, no randomness, no IO, no iteration in hash order.
-const PURE: [&str; 16] = [
+const PURE: [&str; 19] = [
     "fleet-config/src/domain",
     "fleet-config/src/wire",
     "fleet-config/src/generator",
@@ -12,6 +12,9 @@ const PURE: [&str; 16] = [
     "ledger/src/log/tree.rs",
     "ledger/src/log/proof.rs",
     "ledger/src/log/proof_file.rs",
+    "ledger/src/query",
+    "ledger/src/audit",
+    "ledger/src/dossier",
     "ledger/src/log/tile.rs",
     "ledger/src/log/note.rs",
     "ledger/src/log/checkpoint.rs",

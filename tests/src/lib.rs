@@ -5,6 +5,7 @@ pub mod fleet;
 pub mod local;
 pub mod ordinary;
 pub mod process;
+pub mod python;
 pub mod saxpy;
 pub mod skip;
 pub mod small_disk;

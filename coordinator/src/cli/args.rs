@@ -1,6 +1,7 @@
 //! Argument types of the command line, with help that shows examples.
 
-use super::ledger_args::LedgerCommand;
+use super::ledger_args::{AuditArgs, BundleArgs, LedgerCommand, LedgerSource, VerifyBundleArgs};
+use super::query_args::{ExportArgs, QueryArgs};
 use clap::{Args, Parser, Subcommand};
 use fleet_config::domain::{Digest, OptionalStage, Screen};
 use fleet_config::refusal::Refusal;
@@ -82,6 +83,16 @@ pub(super) enum Command {
     Show(ShowArgs),
     #[command(flatten)]
     Agent(super::command::agent::AgentCommand),
+    /// Entries by task, candidate, node, device, status, time or number, from the ledger (no coordinator needed)
+    Query(QueryArgs),
+    /// Write entries as JSON lines, CSV or DSSE envelopes (no coordinator needed)
+    Export(ExportArgs),
+    /// What stands behind a number: every attempt, loss, refusal, retry, opening and finding (no coordinator needed)
+    Audit(AuditArgs),
+    /// One result with everything that it rests on, in one file that is checked offline
+    Bundle(BundleArgs),
+    /// Check such a file with the log's key alone: no ledger, no network
+    VerifyBundle(VerifyBundleArgs),
     /// List, invite and drain nodes
     #[command(subcommand)]
     Node(NodeCommand),
@@ -318,6 +329,8 @@ pub(super) struct RankArgs {
     /// Leave out results of a weaker sandbox: full, kernel or none
     #[arg(long, value_name = "LEVEL", default_value = "none")]
     pub sandbox: fleet_config::domain::SandboxLevel,
+    #[command(flatten)]
+    pub source: LedgerSource,
 }
 
 #[derive(Debug, Args)]
@@ -352,6 +365,8 @@ pub(super) struct ShowArgs {
     /// Only what each stage of validation cost, with its share
     #[arg(long)]
     pub stages: bool,
+    #[command(flatten)]
+    pub source: LedgerSource,
 }
 
 #[derive(Debug, Subcommand)]

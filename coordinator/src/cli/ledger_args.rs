@@ -43,6 +43,64 @@ pub(super) enum LedgerCommand {
         after_help = "Examples:\n  muster ledger consistency --from 200\n  muster ledger consistency --old yesterday.checkpoint --folder mirror --vkey KEY\n\nThe proof is that of RFC 6962, section 2.1.2, from the tiles, checked before it is printed."
     )]
     Consistency(ConsistencyArgs),
+    /// Copy a log from a folder or an HTTP server, verifying while copying; goes on where it ended, refuses a fork
+    #[command(
+        after_help = "Examples:\n  muster ledger mirror --from /mnt/lab/state/ledger --to mirror --vkey KEY\n  muster ledger mirror --from http://ledger.example:8080 --to mirror --vkey KEY\n\nThe mirror is a ledger folder: every command that takes --folder reads it."
+    )]
+    Mirror(MirrorArgs),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct MirrorArgs {
+    /// A ledger folder, or the address http://HOST[:PORT][/PATH] of its files
+    #[arg(long, value_name = "DIR|URL")]
+    pub from: String,
+    /// Folder of the mirror: an empty one, or the mirror of an earlier run
+    #[arg(long, value_name = "DIR")]
+    pub to: PathBuf,
+    /// Verifier key of the log [default: the one in the state folder]
+    #[arg(long, value_name = "KEY")]
+    pub vkey: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  muster bundle 3fa9c1d2b7e0 --out result.tar\n  muster bundle 5 --out result --folder mirror --vkey KEY\n\nIn it: the result, its task, policy, grant, node's enrolment and genesis, each with its proof; all blobs; findings about it; README.txt."
+)]
+pub(super) struct BundleArgs {
+    /// Record id of a result, a unique prefix of at least eight digits, or a leaf index
+    pub record: String,
+    /// File that ends in .tar, or a new folder
+    #[arg(long, value_name = "FILE.tar|DIR")]
+    pub out: PathBuf,
+    #[command(flatten)]
+    pub source: LedgerSource,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  muster verify-bundle result.tar --vkey KEY\n\nExit codes: 0 verified, 4 not."
+)]
+pub(super) struct VerifyBundleArgs {
+    /// A bundle, as .tar or unpacked
+    pub file: PathBuf,
+    /// Verifier key to trust [default: the one in the state folder]
+    #[arg(long, value_name = "KEY")]
+    pub vkey: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  muster audit 3fa9c1d2b7e0\n  muster audit 5 --as-of 1200 --folder mirror --vkey KEY --json"
+)]
+pub(super) struct AuditArgs {
+    /// Record id of a result, a unique prefix of at least eight digits, or a leaf index
+    pub record: String,
+    /// As the ledger stood at this size
+    #[arg(long, value_name = "SIZE")]
+    pub as_of: Option<u64>,
+    #[command(flatten)]
+    pub source: LedgerSource,
 }
 
 #[derive(Debug, Args)]

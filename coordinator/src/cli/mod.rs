@@ -6,11 +6,14 @@
 mod args;
 mod client;
 mod command;
+mod http_source;
 mod ledger_args;
+mod moment;
 mod operand;
 mod output;
 mod own_node;
 mod process;
+mod query_args;
 mod reading;
 mod spawn;
 mod turn;
@@ -82,6 +85,11 @@ async fn dispatch(context: &Context, command: Command) -> Result<Ending, Refusal
         Command::Insight(args) => command::insight::run(context, &args),
         Command::Show(args) => command::show::run(context, &args),
         Command::Agent(command) => command::agent::run(context, command).await,
+        Command::Query(args) => command::query::run(context, &args),
+        Command::Export(args) => command::export::run(context, &args),
+        Command::Audit(args) => command::audit::run(context, &args),
+        Command::Bundle(args) => command::bundle::make(context, &args).await,
+        Command::VerifyBundle(args) => command::bundle::verify(context, &args),
         Command::Node(args) => command::node::run(context, args).await,
         Command::Ledger(args) => command::ledger::run(context, args).await,
         Command::Compile(args) => command::compile::run(context, &args),

@@ -120,6 +120,11 @@ impl Body {
         }
     }
 
+    /// The word of its kind, or its predicateType where this version does not know the kind.
+    pub fn word(&self) -> String {
+        self.kind().map_or_else(|| self.predicate_type(), |kind| kind.word().to_owned())
+    }
+
     /// What an attempt ended with, if it is that: a result, or the result within a verification.
     pub fn result(&self) -> Option<&ResultRecord> {
         match self {

@@ -17,7 +17,9 @@ pub mod note;
 pub mod proof;
 pub mod proof_file;
 pub mod reader;
-mod recovery;
+pub(crate) mod recovery;
+#[cfg(test)]
+mod seeded_tests;
 pub mod store;
 #[cfg(test)]
 pub(crate) mod tests;

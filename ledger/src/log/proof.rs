@@ -12,6 +12,17 @@ pub struct Subtree {
     pub index: u64,
 }
 
+/// The perfect subtrees that a tree of `size` leaves is made of, largest first; joined they give its root.
+pub fn parts(size: u64) -> impl Iterator<Item = Subtree> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let level = (size - at).checked_ilog2()?;
+        let subtree = Subtree { level, index: at >> level };
+        at += 1 << level;
+        Some(subtree)
+    })
+}
+
 /// Why a proof does not hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ProofError {

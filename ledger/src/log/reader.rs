@@ -7,7 +7,7 @@ use super::proof_file::ProofFile;
 use super::recovery::bundle_width;
 use super::store::{Bundle, Folder, StoreError};
 use super::tile::{self, TILE_WIDTH};
-use super::tree::{leaf_hash, root_of};
+use super::tree::{Frontier, leaf_hash, root_of};
 use super::wal::{WalContent, WalError};
 use fleet_config::domain::{LeafIndex, Sha256};
 use std::ops::Range;
@@ -158,17 +158,29 @@ impl LogReader {
         if size == newest {
             return Ok(root);
         }
-        let mut subtrees = Vec::new();
-        let mut at = 0;
-        while at < size {
-            let level = (size - at).ilog2();
-            subtrees.push(self.subtree(Subtree { level, index: at >> level })?);
-            at += 1 << level;
-        }
+        let subtrees =
+            proof::parts(size).map(|part| self.subtree(part)).collect::<Result<Vec<_>, StoreError>>()?;
         let old_root = super::tree::join(subtrees.iter()).unwrap_or_else(super::tree::empty_root);
         let path = proof::consistency(size, newest, |subtree| self.subtree(subtree))?;
         proof::check_consistency(size, old_root, newest, root, &path)?;
         Ok(old_root)
+    }
+
+    /// The root over the first `size` committed entries. Up to the checkpoint it is shown to be consistent with the signed
+    /// root; beyond, it is computed from entries that no checkpoint covers yet.
+    pub fn head_at(&self, size: u64) -> Result<Sha256, ReadError> {
+        let integrated = self.checkpoint.size;
+        let Some(beyond) = size.checked_sub(integrated).filter(|beyond| *beyond > 0) else {
+            return self.root_at(size);
+        };
+        let tail = self.tail.get(..beyond as usize);
+        let tail = tail.ok_or(ReadError::OutOfRange { index: size, size: self.size() })?;
+        let subtrees = proof::parts(integrated)
+            .map(|part| self.subtree(part))
+            .collect::<Result<Vec<_>, StoreError>>()?;
+        let mut frontier = Frontier::from_subtrees(integrated, subtrees).unwrap_or_default();
+        tail.iter().for_each(|entry| frontier.push(leaf_hash(entry)));
+        Ok(frontier.root())
     }
 
     fn subtree(&self, subtree: Subtree) -> Result<Sha256, StoreError> {

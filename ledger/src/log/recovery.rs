@@ -27,15 +27,15 @@ pub enum RecoveryError {
 
 /// What a writer needs in memory to continue.
 #[derive(Debug)]
-pub(super) struct RightEdge {
-    pub(super) edge: Edge,
+pub(crate) struct RightEdge {
+    pub(crate) edge: Edge,
     /// Bytes of the last bundle as far as it is filled.
-    pub(super) bundle: Vec<u8>,
+    pub(crate) bundle: Vec<u8>,
 }
 
 /// Reads the right edge of the tree back and checks that it leads to the signed root, and that the last bundle holds
 /// the entries that the tiles were made from.
-pub(super) fn read_right_edge(folder: &Folder, checkpoint: &Checkpoint) -> Result<RightEdge, RecoveryError> {
+pub(crate) fn read_right_edge(folder: &Folder, checkpoint: &Checkpoint) -> Result<RightEdge, RecoveryError> {
     let size = checkpoint.size;
     let mut levels = Vec::new();
     for level in tile::levels(size) {

@@ -51,7 +51,7 @@ pub(crate) fn copy_folder(from: &Path, to: &Path) {
     }
 }
 
-fn root(size: u64) -> fleet_config::domain::Sha256 {
+pub(crate) fn root(size: u64) -> fleet_config::domain::Sha256 {
     let mut frontier = Frontier::default();
     entries(0..size).iter().for_each(|entry| frontier.push(leaf_hash(entry)));
     frontier.root()

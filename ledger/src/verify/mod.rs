@@ -9,6 +9,8 @@ mod ledger;
 mod ledger_tests;
 mod listing;
 mod log;
+#[cfg(test)]
+mod mutation_tests;
 pub mod semantic;
 #[cfg(test)]
 mod tests;

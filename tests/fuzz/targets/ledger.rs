@@ -5,10 +5,12 @@ use super::{Cursor, Target};
 use fleet_config::domain::canonical::{from_bytes, to_bytes};
 use fleet_config::domain::{BlobRef, LeafIndex, RecordId};
 use fleet_config::identity::SecretKey;
+use ledger::dossier::{Files, archive, check as check_dossier};
 use ledger::entry::predicate::{AttemptGranted, Grant};
 use ledger::entry::{
     Entry, Envelope, Signers, case_timing, check, decode_samples, encode_samples, read_grants, seal_grants,
 };
+use ledger::log::VerifierKey;
 use ledger::stats;
 use std::sync::OnceLock;
 use zeroize::Zeroizing;
@@ -17,6 +19,9 @@ pub(crate) const ENVELOPE: Target = Target::new("envelope", envelope, envelope_s
 pub(crate) const ENTRY: Target = Target::new("entry", entry, entry_seeds);
 /// The decompressor makes room for the largest series that a frame may claim, and the series is then decoded.
 pub(crate) const SAMPLES: Target = Target::new("samples", samples, sample_seeds).memory(64 << 20);
+
+/// Both forms are held at once: as files and as an archive.
+pub(crate) const DOSSIER: Target = Target::new("dossier", dossier, dossier_seeds).length(16384);
 
 fn key(seed: u8) -> SecretKey {
     SecretKey::from_seed(&Zeroizing::new([seed; 32]))
@@ -136,4 +141,38 @@ fn sample_seeds() -> Vec<Vec<u8>> {
         "0a".repeat(32)
     );
     vec![tagged(0, &blob), tagged(1, series), tagged(2, grant.as_bytes())]
+}
+
+/// What is unpacked is packed again as the same files, and names nothing outside; whatever a bundle holds, nothing in it
+/// vouches for itself.
+fn dossier(data: &[u8]) {
+    let Ok(files) = archive::unpack(data) else { return };
+    assert!(files.keys().all(|name| archive::is_legal(name)));
+    let packed = archive::pack(&files).expect("legal names are packed");
+    assert_eq!(archive::unpack(&packed).as_ref(), Ok(&files));
+    assert!(!check_dossier(&files, stranger()).verified, "nobody holds the key that is believed here");
+}
+
+/// A key that signed nothing.
+fn stranger() -> &'static VerifierKey {
+    static KEY: OnceLock<VerifierKey> = OnceLock::new();
+    KEY.get_or_init(|| {
+        let key = ed25519_dalek::SigningKey::from_bytes(&[3; 32]).verifying_key();
+        VerifierKey::new("example.com/nobody", key).expect("a name")
+    })
+}
+
+fn dossier_seeds() -> Vec<Vec<u8>> {
+    let entries = files("tests/vectors/entries", ".json").concat();
+    let list = br#"{"entries":[],"format":"muster.bundle/1"}"#.to_vec();
+    let contents = Files::from([
+        ("bundle.json".to_owned(), list),
+        (
+            "checkpoint".to_owned(),
+            b"example.com/nobody\n0\n47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=\n".to_vec(),
+        ),
+        ("entries.intoto.jsonl".to_owned(), entries),
+        ("proofs/0.tlog-proof".to_owned(), b"c2sp.org/tlog-proof@v1\nindex 0\n\n".to_vec()),
+    ]);
+    vec![archive::pack(&contents).expect("legal names"), archive::pack(&Files::new()).expect("no names")]
 }

@@ -74,6 +74,7 @@ pub(crate) const TARGETS: &[&Target] = &[
     &ledger::ENVELOPE,
     &ledger::ENTRY,
     &ledger::SAMPLES,
+    &ledger::DOSSIER,
     &log::WAL,
     &log::NOTE,
     &log::PROOF,

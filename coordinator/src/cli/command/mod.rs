@@ -1,8 +1,10 @@
 //! One file for each subcommand.
 
 pub(super) mod agent;
+pub(super) mod audit;
 pub(super) mod bench;
 mod best;
+pub(super) mod bundle;
 pub(super) mod case;
 mod comparable;
 pub(super) mod compile;
@@ -10,6 +12,7 @@ pub(super) mod doctor;
 pub(super) mod down;
 mod economics;
 mod explain;
+pub(super) mod export;
 pub(super) mod insight;
 pub(super) mod ledger;
 mod matrix;
@@ -17,6 +20,7 @@ pub(super) mod node;
 mod optimize;
 mod policy;
 mod portability;
+pub(super) mod query;
 pub(super) mod rank;
 pub(super) mod rejudge;
 mod reward;

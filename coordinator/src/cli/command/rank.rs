@@ -9,7 +9,8 @@ use ledger::rank::{RankInput, Ranking, collect, rank, render};
 
 /// Runs the subcommand.
 pub(crate) fn run(context: &Context, args: &RankArgs) -> Result<Ending, Refusal> {
-    let answer = ask(context, &args.task, args.as_of, args.sandbox)?;
+    let reading = Reading::of(&context.state, &args.source)?;
+    let answer = ask_of(&reading, &args.task, args.as_of, args.sandbox)?;
     context.output.print(&answer.ranking, render::render);
     Ok(Ending::Done)
 }
@@ -28,7 +29,16 @@ pub(super) fn ask(
     as_of: Option<u64>,
     least: SandboxLevel,
 ) -> Result<Answer, Refusal> {
-    let reading = Reading::open(&context.state)?;
+    ask_of(&Reading::open(&context.state)?, task, as_of, least)
+}
+
+/// The same of a ledger that is open already.
+pub(super) fn ask_of(
+    reading: &Reading,
+    task: &str,
+    as_of: Option<u64>,
+    least: SandboxLevel,
+) -> Result<Answer, Refusal> {
     let size = reading.log.size();
     let as_of = as_of.unwrap_or(size);
     if as_of > size {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 /// Runs the subcommand.
 pub(crate) fn run(context: &Context, args: &ShowArgs) -> Result<Ending, Refusal> {
-    let reading = Reading::open(&context.state)?;
+    let reading = Reading::of(&context.state, &args.source)?;
     let (leaf, bytes) = reading.find(&args.record)?;
     let entry = Entry::read(&bytes).map_err(|error| {
         Refusal::new("show/entry", leaf.to_string(), error.to_string(), "run `muster ledger verify`")

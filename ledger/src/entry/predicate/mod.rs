@@ -105,6 +105,14 @@ pub enum SignerRole {
     Node,
 }
 
+/// The word of a closed list, as records spell it.
+pub fn word(value: &impl Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(word)) => word,
+        Ok(_) | Err(_) => String::new(),
+    }
+}
+
 /// What a statement of one kind says.
 pub trait Predicate: Serialize + DeserializeOwned {
     /// The kind that this type is the body of.

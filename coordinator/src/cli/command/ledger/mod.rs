@@ -1,7 +1,10 @@
 //! `muster ledger`: verify, vkey, signers, checkpoint; proofs are in rooms of their own.
 
 mod consistency;
+mod mirror;
 mod prove;
+
+pub(super) use prove::proven_reading;
 
 use crate::cli::client::Client;
 use crate::cli::ledger_args::{LedgerCommand, LedgerSource};
@@ -30,6 +33,7 @@ pub(crate) async fn run(context: &Context, command: LedgerCommand) -> Result<End
         LedgerCommand::Prove(args) => prove::prove(context, &args).await,
         LedgerCommand::VerifyProof(args) => prove::verify_proof(context, &args),
         LedgerCommand::Consistency(args) => consistency::run(context, &args),
+        LedgerCommand::Mirror(args) => mirror::run(context, args).await,
     }
 }
 

@@ -1,10 +1,11 @@
 //! `muster ledger prove` and `verify-proof`: inclusion proofs as files, made from the tiles and checked offline.
 
 use crate::cli::client::Client;
-use crate::cli::ledger_args::{ProveArgs, VerifyProofArgs};
+use crate::cli::ledger_args::{LedgerSource, ProveArgs, VerifyProofArgs};
 use crate::cli::reading::{Reading, verifier_key};
 use crate::cli::{Context, Ending, output};
 use crate::http::body::TextView;
+use fleet_config::domain::LeafIndex;
 use fleet_config::refusal::Refusal;
 use ledger::disk::read_limited;
 use ledger::entry::Entry;
@@ -37,12 +38,7 @@ struct Shown {
 
 /// Writes the proof of one record.
 pub(crate) async fn prove(context: &Context, args: &ProveArgs) -> Result<Ending, Refusal> {
-    let mut reading = Reading::of(&context.state, &args.source)?;
-    let (leaf, bytes) = reading.find(&args.record)?;
-    if leaf.0 >= reading.log.integrated_size() {
-        integrate(context, args).await?;
-        reading = Reading::of(&context.state, &args.source)?;
-    }
+    let (reading, leaf, bytes) = proven_reading(context, &args.source, &args.record).await?;
     let proof = reading.log.prove(leaf).map_err(|error| reading.unreadable(&error))?;
     let text = proof.to_string();
     let Some(file) = &args.out else {
@@ -62,13 +58,28 @@ pub(crate) async fn prove(context: &Context, args: &ProveArgs) -> Result<Ending,
     Ok(ending(&shown))
 }
 
-/// What is committed and under no checkpoint yet is brought under one by the running coordinator.
-async fn integrate(context: &Context, args: &ProveArgs) -> Result<(), Refusal> {
+/// The ledger with the record in it, under a checkpoint: what is committed and under none yet is brought under one by the
+/// running coordinator.
+pub(in crate::cli::command) async fn proven_reading(
+    context: &Context,
+    source: &LedgerSource,
+    record: &str,
+) -> Result<(Reading, LeafIndex, Vec<u8>), Refusal> {
+    let reading = Reading::of(&context.state, source)?;
+    let (leaf, bytes) = reading.find(record)?;
+    if leaf.0 < reading.log.integrated_size() {
+        return Ok((reading, leaf, bytes));
+    }
+    integrate(context, source, record).await?;
+    Ok((Reading::of(&context.state, source)?, leaf, bytes))
+}
+
+async fn integrate(context: &Context, source: &LedgerSource, record: &str) -> Result<(), Refusal> {
     let waiting = |cause: String| {
         let next = "start the coordinator, which signs a checkpoint over it, and ask again";
-        Refusal::new("ledger/not-integrated", &args.record, cause, next)
+        Refusal::new("ledger/not-integrated", record, cause, next)
     };
-    if args.source.folder.is_some() {
+    if source.folder.is_some() {
         return Err(waiting("no signed checkpoint of this folder covers the record".to_owned()));
     }
     let mut client = Client::connect(&context.state)
