@@ -41,8 +41,11 @@ def checkpoint(folder, vkey):
     note = read(folder, "checkpoint")
     text, _, lines = note.rpartition(b"\n\n")
     text += b"\n"
+    if not lines.endswith(b"\n"):
+        raise Refused("the checkpoint does not end with a line")
     signed = False
-    for line in lines.decode().splitlines():
+    # Not splitlines(), to which a vertical tab is the end of a line too.
+    for line in lines[:-1].decode().split("\n"):
         dash, signer, encoded = line.split(" ")
         raw = base64.b64decode(encoded, validate=True)
         if dash != "\u2014" or base64.b64encode(raw).decode() != encoded:
@@ -56,7 +59,10 @@ def checkpoint(folder, vkey):
     origin, size, root = text.decode().split("\n")[:3]
     if origin != name or str(int(size)) != size:
         raise Refused("the checkpoint's text is malformed")
-    return int(size), base64.b64decode(root, validate=True)
+    digest = base64.b64decode(root, validate=True)
+    if len(digest) != 32 or base64.b64encode(digest).decode() != root:
+        raise Refused("the checkpoint's root is malformed")
+    return int(size), digest
 
 
 def place(number):
