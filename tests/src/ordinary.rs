@@ -106,10 +106,11 @@ mod tests {
             std::fs::create_dir(folder).unwrap();
             std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o1777)).unwrap();
         }
+        std::fs::set_permissions(all.path(), std::fs::Permissions::from_mode(0o711)).unwrap();
         std::fs::write(from.join("file"), "text").unwrap();
         copy_folder(&from, &place, "a/b");
         assert_eq!(std::fs::read_to_string(place.join("a/b/file")).unwrap(), "text");
         assert_eq!([mode(&place.join("a/b")), mode(&place.join("a"))], [0o755, 0o755]);
-        assert_eq!([mode(&place), mode(&from), mode(all.path())], [0o1777, 0o1777, 0o700]);
+        assert_eq!([mode(&place), mode(&from), mode(all.path())], [0o1777, 0o1777, 0o711]);
     }
 }
