@@ -101,6 +101,7 @@ fn told_why(
         Screen::Fences
         | Screen::UninitialisedShared
         | Screen::ShuffleMasks
+        | Screen::UninitialisedMemory
         | Screen::Address
         | Screen::RacesInBlock
         | Screen::RacesBetweenBlocks => true,

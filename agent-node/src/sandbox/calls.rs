@@ -34,6 +34,10 @@ pub(super) fn fence(profile: Profile) -> Result<BpfProgram, Error> {
             rules.insert(libc::SYS_fcntl, of_descriptors()?);
         }
         Profile::CudaWorker => allow_local_listening(&mut rules)?,
+        Profile::CudaScreen => {
+            allow_local_listening(&mut rules)?;
+            BETWEEN_TOOLS.iter().chain(BETWEEN_TOOLS_LEGACY).for_each(|call| drop(rules.remove(call)));
+        }
     }
     // From ABI 6 on Landlock keeps signals inside; before, a child may not send any.
     if landlock_abi().unwrap_or(0) < 6 {
@@ -270,6 +274,14 @@ const FENCE_BUT_GPU: &[i64] = &[
 const FENCE_BUT_GPU_LEGACY: &[i64] = &[libc::SYS_inotify_init];
 #[cfg(not(target_arch = "x86_64"))]
 const FENCE_BUT_GPU_LEGACY: &[i64] = &[];
+
+/// How NVIDIA's compute-sanitizer speaks to its parts: named pipes, of which Landlock allows no other node, and local
+/// sockets, which lead to nothing outside.
+const BETWEEN_TOOLS: &[i64] = &[libc::SYS_connect, libc::SYS_accept, libc::SYS_accept4, libc::SYS_mknodat];
+#[cfg(target_arch = "x86_64")]
+const BETWEEN_TOOLS_LEGACY: &[i64] = &[libc::SYS_mknod];
+#[cfg(not(target_arch = "x86_64"))]
+const BETWEEN_TOOLS_LEGACY: &[i64] = &[];
 
 /// What a GPU worker may not do any more once its driver runs.
 const SOCKETS: &[i64] =

@@ -247,7 +247,7 @@ fn bounds(profile: Profile, limits: &ResourceLimits, shared: u64) -> Vec<(&'stat
             bounds.push(("cpu.weight", COMPILER_WEIGHT.to_string()));
         }
         Profile::Harness | Profile::CpuWorker | Profile::Screen => bounds.push(("pids.max", processes)),
-        Profile::Worker | Profile::CudaWorker => return bounds,
+        Profile::Worker | Profile::CudaWorker | Profile::CudaScreen => return bounds,
     }
     if let Some(memory) = limits.memory {
         bounds.push(("memory.max", memory.saturating_add(shared).to_string()));

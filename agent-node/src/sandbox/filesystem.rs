@@ -39,6 +39,7 @@ fn writable() -> BitFlags<AccessFs> {
 fn own_folder(profile: Profile) -> BitFlags<AccessFs> {
     match profile {
         Profile::Compiler | Profile::Harness | Profile::Worker | Profile::CudaWorker => writable(),
+        Profile::CudaScreen => writable() | AccessFs::MakeFifo,
         Profile::CpuWorker | Profile::Screen => AccessFs::ReadFile | AccessFs::ReadDir,
     }
 }
@@ -63,18 +64,25 @@ pub(super) fn restrict(order: &Order) -> Result<(), FilesystemError> {
     }
     ruleset = match order.profile {
         Profile::Compiler | Profile::Harness => ruleset,
-        Profile::CpuWorker | Profile::Worker | Profile::CudaWorker | Profile::Screen => ruleset
+        Profile::CpuWorker
+        | Profile::Worker
+        | Profile::CudaWorker
+        | Profile::CudaScreen
+        | Profile::Screen => ruleset
             .add_rule(PathBeneath::new(PathFd::new(&order.program)?, AccessFs::ReadFile | AccessFs::Execute))?
             .add_rules(path_beneath_rules(LOADERS, execute))?
             .add_rules(path_beneath_rules(RUNTIME, read))?,
     };
+    let names_threads = read | AccessFs::WriteFile | AccessFs::Truncate;
+    if order.profile == Profile::CudaScreen {
+        // The same for a process that the tool starts: nobody knows its number yet. Root's powers are given up ([`user`]),
+        // so that what this opens is what the user may change of processes of his own.
+        ruleset = ruleset.add_rule(PathBeneath::new(PathFd::new("/proc")?, names_threads))?;
+    }
     if order.profile == Profile::CudaWorker {
         // CUDA's driver names its threads by writing their `comm`, and calls itself broken when it may not (seen as
         // CUDA_ERROR_OPERATING_SYSTEM from cuInit). The folder is this process's own, before and after exec.
-        let own_threads = PathBeneath::new(
-            PathFd::new("/proc/self/task")?,
-            read | AccessFs::WriteFile | AccessFs::Truncate,
-        );
+        let own_threads = PathBeneath::new(PathFd::new("/proc/self/task")?, names_threads);
         ruleset = ruleset.add_rule(own_threads)?;
     }
     match ruleset.restrict_self()?.ruleset {

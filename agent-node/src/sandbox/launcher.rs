@@ -8,6 +8,7 @@ use super::limits;
 use super::mounts;
 use super::namespaces::{self, Isolation};
 use super::request::{Level, Profile};
+use super::user;
 use rustix::fs::Mode;
 use rustix::io::fcntl_dupfd_cloexec;
 use std::fmt::Display;
@@ -92,12 +93,18 @@ fn confine(order: &Order, passed: Vec<OwnedFd>) -> Result<(), Failure> {
         keep_addresses()?;
     }
     rustix::thread::set_no_new_privs(true).map_err(|e| failed("no_new_privs", e))?;
-    limits::drop_capabilities().map_err(|e| failed("capabilities", e))?;
     match (order.errand, order.level) {
-        (Errand::Trial, _) | (Errand::Program, Level::None) => Ok(()),
+        (Errand::Trial, _) | (Errand::Program, Level::None) => {
+            limits::drop_capabilities().map_err(|e| failed("capabilities", e))
+        }
         (Errand::Program, Level::Kernel | Level::Full) => {
             let program = calls::fence(order.profile).map_err(|e| failed("seccomp", e))?;
             filesystem::restrict(order).map_err(|e| failed("landlock", e))?;
+            if order.profile == Profile::CudaScreen && user::give_up_root().map_err(|e| failed("user", e))? {
+                // The kernel forgets the request when a process changes its user.
+                die_with_parent(order.parent)?;
+            }
+            limits::drop_capabilities().map_err(|e| failed("capabilities", e))?;
             calls::install(&program).map_err(|e| failed("seccomp", e))
         }
     }

@@ -10,7 +10,9 @@ impl Confinement {
     pub fn level_of(self, profile: Profile) -> Level {
         match (self, profile) {
             (Self::UnsafeNone, _) => Level::None,
-            (Self::Kernel, _) | (_, Profile::Worker | Profile::CudaWorker) => Level::Kernel,
+            (Self::Kernel, _) | (_, Profile::Worker | Profile::CudaWorker | Profile::CudaScreen) => {
+                Level::Kernel
+            }
             (
                 Self::Required | Self::Full,
                 Profile::Compiler | Profile::Harness | Profile::CpuWorker | Profile::Screen,
@@ -45,6 +47,7 @@ mod tests {
             Profile::Screen,
             Profile::Worker,
             Profile::CudaWorker,
+            Profile::CudaScreen,
         ] {
             assert_eq!(Confinement::UnsafeNone.level_of(profile), Level::None);
             assert_eq!(Confinement::Kernel.level_of(profile), Level::Kernel);

@@ -4,7 +4,7 @@
 //! node ── spawn(Request) ──► launcher (our own binary: `muster-node sandbox-launch`)
 //!                              receives the order and descriptors over a socket, then on itself:
 //!                              [new namespaces, own root] · own session · dies with the node · descriptors closed · resource limits ·
-//!                              capabilities dropped · no_new_privs · Landlock · seccomp
+//!                              no_new_privs · Landlock · capabilities dropped · seccomp
 //!                              └─ execve ──► compiler, or our own binary as a worker
 //!                                             └─ lock_worker(): the narrow call list, before the candidate is loaded
 //! ```
@@ -28,6 +28,7 @@ mod report;
 mod request;
 mod spawn;
 mod toolchain;
+mod user;
 mod view;
 mod worker;
 
@@ -37,6 +38,6 @@ pub use launcher::launcher_main;
 pub use namespaces::Isolation;
 pub use report::{Layer, SandboxReport, probe};
 pub use request::{Confinement, Level, Profile, Request, ResourceLimits};
-pub use spawn::{SpawnError, own_binary, set_launcher, spawn};
+pub use spawn::{SpawnError, open_own_binary, own_binary, set_launcher, spawn};
 pub use toolchain::{Toolchain, system_toolchain};
 pub use worker::{SandboxError, lock_cuda_worker, lock_worker};

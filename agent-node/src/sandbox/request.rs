@@ -34,6 +34,10 @@ pub enum Profile {
     /// Our own binary that drives a GPU for device code of a candidate; it calls [`super::lock_cuda_worker`].
     /// Opens device nodes; threads stay allowed.
     CudaWorker,
+    /// NVIDIA's compute-sanitizer around our own GPU worker: starts that worker and speaks to it over pipes and local
+    /// sockets. Never root: it may write to `/proc`, where the driver names threads of a process that does not exist yet
+    /// when the rules are made.
+    CudaScreen,
     /// A program made from a candidate, which loads nothing and is run once: its own file is all that it executes, and
     /// the calls that it may make are listed from its start. Its addresses are not drawn: sanitizers need theirs.
     Screen,

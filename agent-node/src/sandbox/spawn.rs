@@ -65,12 +65,20 @@ pub fn own_binary() -> PathBuf {
     PathBuf::from(OWN_BINARY)
 }
 
+/// The launcher's own binary, open: for a child that starts it as a worker by way of another program, and may reach no
+/// path of it.
+pub fn open_own_binary() -> io::Result<OwnedFd> {
+    let path = LAUNCHER.get().map_or(Path::new(OWN_BINARY), PathBuf::as_path);
+    Ok(std::fs::File::open(path)?.into())
+}
+
 /// Starts a child and returns once its program runs. Blocks for some milliseconds.
 pub fn spawn(request: Request, confinement: Confinement) -> Result<Child, SpawnError> {
     check(&request)?;
     let level = confinement.level_of(request.profile);
     if confinement != Confinement::UnsafeNone {
-        let drives_gpu = matches!(request.profile, Profile::Worker | Profile::CudaWorker);
+        let drives_gpu =
+            matches!(request.profile, Profile::Worker | Profile::CudaWorker | Profile::CudaScreen);
         let wanted =
             if confinement == Confinement::Full && !drives_gpu { Level::Full } else { Level::Kernel };
         if let Some(missing) = probe().missing(wanted) {
@@ -216,7 +224,11 @@ fn environment(request: &Request, level: Level) -> Vec<(OsString, OsString)> {
             add("TMPDIR", if has_tmp { "/tmp".into() } else { request.folder.clone().into_os_string() });
             add("LC_ALL", "C".into());
         }
-        Profile::CpuWorker | Profile::Worker | Profile::CudaWorker | Profile::Screen => {
+        Profile::CpuWorker
+        | Profile::Worker
+        | Profile::CudaWorker
+        | Profile::CudaScreen
+        | Profile::Screen => {
             add(LEVEL_VARIABLE, level.as_str().into());
         }
     }

@@ -58,7 +58,11 @@ impl View {
             Profile::Compiler | Profile::Harness => {
                 TOOL_LINKS.iter().for_each(|path| place(Path::new(path), Part::ReadOnly));
             }
-            Profile::CpuWorker | Profile::Worker | Profile::CudaWorker | Profile::Screen => {
+            Profile::CpuWorker
+            | Profile::Worker
+            | Profile::CudaWorker
+            | Profile::CudaScreen
+            | Profile::Screen => {
                 LOADERS.iter().chain(&RUNTIME).for_each(|path| place(Path::new(path), Part::ReadOnly));
             }
         }
@@ -125,7 +129,11 @@ impl View {
 pub(super) fn may_use_tmp(profile: Profile) -> bool {
     match profile {
         Profile::Compiler | Profile::Harness => true,
-        Profile::CpuWorker | Profile::Worker | Profile::CudaWorker | Profile::Screen => false,
+        Profile::CpuWorker
+        | Profile::Worker
+        | Profile::CudaWorker
+        | Profile::CudaScreen
+        | Profile::Screen => false,
     }
 }
 

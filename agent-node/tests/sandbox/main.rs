@@ -5,6 +5,7 @@ mod compiler;
 mod escapes;
 mod groups;
 mod lifetime;
+mod watcher;
 mod worker;
 
 use agent_node::sandbox::{

@@ -19,6 +19,8 @@ pub enum Screen {
     DivergentBarriers,
     /// Warp operations with masks that leave out a caller, name an absent lane, or read from a lane that takes no part.
     ShuffleMasks,
+    /// Outputs and scratch memory that are read before anything was written to them.
+    UninitialisedMemory,
     /// Every access inside its buffer, array or variable, to the byte.
     Address,
     /// Two threads of a block at one place, one of them writing, with nothing between that orders them.
@@ -34,17 +36,18 @@ pub struct ScreenError(String);
 
 impl Screen {
     /// Every screen, cheapest first.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Fences,
         Self::Orders,
         Self::UninitialisedShared,
         Self::DivergentBarriers,
         Self::ShuffleMasks,
+        Self::UninitialisedMemory,
         Self::Address,
         Self::RacesInBlock,
         Self::RacesBetweenBlocks,
     ];
-    /// Those that need no further compilation: milliseconds each.
+    /// Those that need no further compilation on a CPU and that are asked for together: milliseconds each.
     pub const CHEAP: [Self; 5] =
         [Self::Fences, Self::Orders, Self::UninitialisedShared, Self::DivergentBarriers, Self::ShuffleMasks];
 
@@ -56,6 +59,7 @@ impl Screen {
             Self::UninitialisedShared => "uninitialised-shared",
             Self::DivergentBarriers => "divergent-barriers",
             Self::ShuffleMasks => "shuffle-masks",
+            Self::UninitialisedMemory => "uninitialised-memory",
             Self::Address => "address",
             Self::RacesInBlock => "races-in-block",
             Self::RacesBetweenBlocks => "races-between-blocks",
@@ -70,6 +74,7 @@ impl Screen {
             | Self::UninitialisedShared
             | Self::DivergentBarriers
             | Self::ShuffleMasks
+            | Self::UninitialisedMemory
             | Self::Address
             | Self::RacesInBlock
             | Self::RacesBetweenBlocks => 1,
@@ -135,7 +140,7 @@ mod tests {
     #[test]
     fn a_screen_is_written_with_its_version_and_read_back() {
         let bytes = canonical::to_bytes(&Screen::ALL.to_vec()).unwrap();
-        let golden = r#"["fences/1","orders/1","uninitialised-shared/1","divergent-barriers/1","shuffle-masks/1","address/1","races-in-block/1","races-between-blocks/1"]"#;
+        let golden = r#"["fences/1","orders/1","uninitialised-shared/1","divergent-barriers/1","shuffle-masks/1","uninitialised-memory/1","address/1","races-in-block/1","races-between-blocks/1"]"#;
         assert_eq!(String::from_utf8(bytes.clone()).unwrap(), golden);
         assert_eq!(canonical::from_bytes::<Vec<Screen>>(&bytes).unwrap(), Screen::ALL);
     }

@@ -134,7 +134,10 @@ fn what_is_gone_or_added_is_named() {
     let mut files = files.clone();
     files.insert(MANIFEST.to_owned(), fleet_config::domain::canonical::to_bytes(&shorter).unwrap());
     let faults = check(&files, signer().verifier()).faults;
-    assert!(faults.iter().any(|fault| fault.cause.contains("no open attempt of this cell has fence")), "{faults:?}");
+    assert!(
+        faults.iter().any(|fault| fault.cause.contains("no open attempt of this cell has fence")),
+        "{faults:?}"
+    );
 }
 
 #[test]

@@ -125,6 +125,7 @@ fn sanitizer_seeds() -> Vec<Vec<u8>> {
 fn compiler_log(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     lowers(&cpu::log(&text));
+    assert!(cuda::watched(&text).chars().all(|letter| !letter.is_control()), "a report is quoted");
     let (outcome, resources) = cuda::log(&text);
     lowers(&outcome);
     let bytes: usize = resources.keys().map(|name| name.len() + 20).sum();

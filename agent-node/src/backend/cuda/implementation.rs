@@ -2,18 +2,40 @@
 
 use super::driver::{CallError, Device, Function, Memory};
 use super::fence::{GUARD, canary, first_difference, span};
-use super::protocol::{ArgumentOrder, Hit, StepOrder};
+use super::protocol::{ArgumentOrder, Edges, Hit, StepOrder};
 
 /// Dynamic shared memory that needs no asking.
 const SHARED_FREE: u32 = 48 << 10;
 
-/// A buffer between its guard zones: guard, buffer, slack to whole words, guard.
+/// A buffer between its guard zones, where it has some: guard, buffer, slack to whole words, guard.
 struct Fenced {
     memory: Memory,
     bytes: usize,
+    edges: Edges,
     /// What its guard zones are drawn from; it goes with the buffer when that changes its owner.
     seed: u64,
     number: usize,
+}
+
+impl Fenced {
+    /// Where the buffer begins in its allocation.
+    fn start(&self) -> usize {
+        match self.edges {
+            Edges::Fenced => GUARD,
+            Edges::Exact => 0,
+        }
+    }
+
+    /// Offset and length of its guard zones. The one behind the buffer first: overruns are the more frequent.
+    fn zones(&self) -> Vec<(usize, usize)> {
+        match self.edges {
+            Edges::Fenced => {
+                let end = GUARD + self.bytes;
+                vec![(end, span(self.bytes) - end), (0, GUARD)]
+            }
+            Edges::Exact => Vec::new(),
+        }
+    }
 }
 
 /// What one party is.
@@ -40,6 +62,7 @@ impl Implementation {
     pub(super) fn prepare(
         &mut self,
         device: &Device,
+        edges: Edges,
         sizes: &[u64],
         steps: Vec<StepOrder>,
         seed: u64,
@@ -49,8 +72,13 @@ impl Implementation {
         for (index, size) in sizes.iter().enumerate() {
             let bytes =
                 usize::try_from(*size).map_err(|_| CallError::own("make a buffer", "it is too large"))?;
-            let fenced = Fenced { memory: device.allocate(span(bytes))?, bytes, seed, number: index };
-            for (zone, (offset, length)) in zones(&fenced).into_iter().enumerate() {
+            let span = match edges {
+                Edges::Fenced => span(bytes),
+                // The driver makes no empty allocation.
+                Edges::Exact => bytes.max(1),
+            };
+            let fenced = Fenced { memory: device.allocate(span)?, bytes, edges, seed, number: index };
+            for (zone, (offset, length)) in fenced.zones().into_iter().enumerate() {
                 device.write(&fenced.memory, offset, &canary(seed, index, zone, length))?;
             }
             buffers.push(fenced);
@@ -86,19 +114,19 @@ impl Implementation {
         if bytes.len() != found.bytes {
             return Err(CallError::own("write a buffer", "its size differs"));
         }
-        device.write(&found.memory, GUARD, bytes)
+        device.write(&found.memory, found.start(), bytes)
     }
 
     /// Fills a buffer.
     pub(super) fn fill(&self, device: &Device, buffer: usize, byte: u8) -> Result<(), CallError> {
         let found = self.buffer(buffer)?;
-        device.fill(&found.memory, GUARD, found.bytes, byte)
+        device.fill(&found.memory, found.start(), found.bytes, byte)
     }
 
     /// Copies a buffer out.
     pub(super) fn read(&self, device: &Device, buffer: usize) -> Result<Vec<u8>, CallError> {
         let found = self.buffer(buffer)?;
-        device.read(&found.memory, GUARD, found.bytes)
+        device.read(&found.memory, found.start(), found.bytes)
     }
 
     /// Copies ranges of a buffer out, joined.
@@ -116,7 +144,7 @@ impl Implementation {
         if !ranges.iter().all(inside) {
             return Err(CallError::own("gather from a buffer", "a piece lies outside of it"));
         }
-        device.gather(&found.memory, GUARD, ranges, staging)
+        device.gather(&found.memory, found.start(), ranges, staging)
     }
 
     /// Puts the whole plan on the stream, between the two events.
@@ -143,7 +171,7 @@ impl Implementation {
         match step {
             StepOrder::Memset { buffer, byte } => {
                 let found = self.buffer(*buffer)?;
-                device.fill_on_stream(&found.memory, GUARD, found.bytes, *byte)
+                device.fill_on_stream(&found.memory, found.start(), found.bytes, *byte)
             }
             StepOrder::Kernel { kernel, grid, block, shared_bytes, arguments } => {
                 let function = self.function(*kernel)?;
@@ -168,7 +196,7 @@ impl Implementation {
         match argument {
             ArgumentOrder::Buffer(index) => {
                 let found = self.buffer(*index)?;
-                Ok(found.memory.at(GUARD, found.bytes)?.to_le_bytes())
+                Ok(found.memory.at(found.start(), found.bytes)?.to_le_bytes())
             }
             ArgumentOrder::Scalar(bytes) => {
                 let mut word = [0u8; 8];
@@ -181,10 +209,15 @@ impl Implementation {
         }
     }
 
+    /// Where each buffer lies.
+    pub(super) fn addresses(&self) -> Result<Vec<u64>, CallError> {
+        self.buffers.iter().map(|buffer| buffer.memory.at(buffer.start(), buffer.bytes)).collect()
+    }
+
     /// The first byte of a guard zone that changed.
     pub(super) fn hit(&self, device: &Device) -> Result<Option<Hit>, CallError> {
         for (index, fenced) in self.buffers.iter().enumerate() {
-            for (zone, (offset, length)) in zones(fenced).into_iter().enumerate() {
+            for (zone, (offset, length)) in fenced.zones().into_iter().enumerate() {
                 let now = device.read(&fenced.memory, offset, length)?;
                 if let Some(at) = first_difference(&now, &canary(fenced.seed, fenced.number, zone, length)) {
                     let from_start = (offset + at) as i64 - GUARD as i64;
@@ -194,10 +227,4 @@ impl Implementation {
         }
         Ok(None)
     }
-}
-
-/// Offset and length of the guard zones. The one behind the buffer first: overruns are the more frequent.
-fn zones(fenced: &Fenced) -> [(usize, usize); 2] {
-    let end = GUARD + fenced.bytes;
-    [(end, span(fenced.bytes) - end), (0, GUARD)]
 }

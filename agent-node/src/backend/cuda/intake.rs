@@ -17,7 +17,11 @@ pub fn answer(bytes: &[u8], raw_max: u64) -> Option<(bool, Option<Outcome>)> {
     let steady = comes_back(&answer, &raw, raw_max);
     let outcome = match answer {
         Answer::Failed(trouble) => Some(*explain(&trouble, "case", Milliseconds(1000)).outcome),
-        Answer::Done | Answer::Opened { .. } | Answer::Launched { .. } | Answer::Fence { .. } => None,
+        Answer::Done
+        | Answer::Opened { .. }
+        | Answer::Launched { .. }
+        | Answer::Fence { .. }
+        | Answer::Addresses(_) => None,
     };
     Some((steady, outcome))
 }
@@ -46,6 +50,11 @@ pub fn kernels(bytes: &[u8]) -> Result<Vec<(String, Vec<u32>)>, String> {
 pub fn log(text: &str) -> (Outcome, BTreeMap<String, u64>) {
     steady(text);
     (*diagnosis(diagnose(text), text).outcome, said(text))
+}
+
+/// What compute-sanitizer's report says, for people.
+pub fn watched(text: &str) -> String {
+    super::sanitizer::sentence(text)
 }
 
 /// Whether the answer of the compiling child reads.

@@ -38,6 +38,7 @@ mod pool;
 mod probe;
 mod process;
 mod protocol;
+mod sanitizer;
 mod selfcheck;
 mod standby;
 mod supervisor;
@@ -64,6 +65,7 @@ pub use usage::Usage;
 pub use worker::worker_main;
 
 use super::pair::{PairParty, PairRequest, Setting, Side, SideFailure};
+use super::screen::{Missing, ScreenOffer, ScreenRequest, Screening};
 use super::{Artefact, Backend, CompileRequest, Duty, Failure, Worker, WorkerOptions};
 use crate::clock;
 use crate::device_lock::{DeviceGuard, DeviceLock};
@@ -78,6 +80,7 @@ use limits::DeviceLimits;
 use pool::{InUse, Pool, Use};
 use process::Source;
 use protocol::Seat;
+use sanitizer::{Subject, Tool};
 use standby::{Living, Starter};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -99,6 +102,8 @@ pub struct CudaBackend {
     absence: Option<Absence>,
     lock: DeviceLock,
     reports: Reports,
+    /// Looked for when first asked.
+    sanitizer: OnceLock<Result<Tool, Missing>>,
 }
 
 #[derive(Debug)]
@@ -162,6 +167,7 @@ impl CudaBackend {
             named_nvrtc: None,
             absence,
             lock: DeviceLock::of_this_machine(),
+            sanitizer: OnceLock::new(),
         }
     }
 
@@ -207,6 +213,19 @@ impl CudaBackend {
             Compiler::choose(found, self.newest_major, self.cache.clone(), self.confinement)
         });
         chosen.as_ref()
+    }
+
+    fn sanitizer(&self) -> Result<&Tool, &Missing> {
+        let found = self.sanitizer.get_or_init(|| {
+            let unready = |error: std::io::Error| Missing {
+                cause: format!("compute-sanitizer cannot be looked at: {error}"),
+                next: "look at the rights and the space of the node's cache".to_owned(),
+            };
+            let folder = self.cache.join("sanitizer");
+            std::fs::create_dir_all(&folder).map_err(unready)?;
+            Tool::find(&folder, self.confinement)
+        });
+        found.as_ref()
     }
 
     fn device(&self, id: &DeviceId) -> Result<&Device, Failure> {
@@ -372,6 +391,20 @@ impl Backend for CudaBackend {
         };
         let in_use = pool.begin(use_, give_up).ok_or_else(|| failed(&"workers are still ending on it"))?;
         Ok(Box::new(Claimed { from, effort: effort.clone(), _use: in_use, _lock: lock }))
+    }
+
+    fn screens(&self) -> Vec<ScreenOffer> {
+        if self.devices.is_empty() { Vec::new() } else { sanitizer::offers(self.sanitizer()) }
+    }
+
+    fn screen(&self, device: &DeviceId, request: &ScreenRequest<'_>) -> Result<Screening, Failure> {
+        let device = self.device(device)?;
+        let opening = opening(device, PairParty { artefact: request.artefact, options: request.worker })?;
+        let kernels = &opening.description.kernels;
+        limits::check(&device.limits, kernels, request.evaluation, request.worker.memory)?;
+        device.source.pool.settle();
+        let subject = Subject { device: &device.description.id.0, kernels, cubin: &opening.cubin };
+        sanitizer::run(self.sanitizer(), &subject, request)
     }
 
     fn volatile(&self, device: &DeviceId) -> Facts {

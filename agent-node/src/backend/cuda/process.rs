@@ -188,6 +188,7 @@ impl Process {
                 | Order::Read { .. }
                 | Order::Gather { .. }
                 | Order::Trade { .. }
+                | Order::Addresses { .. }
                 | Order::CheckFences { .. } => {
                     infrastructure(stage, "hear from the worker", &format!("no answer in {limit:?}"))
                 }
@@ -254,7 +255,7 @@ impl Drop for Process {
 /// What the time of an order is counted as; opening is counted as a whole.
 fn spent_on(order: &Order) -> Option<Spent> {
     match order {
-        Order::Start { .. } | Order::Enter | Order::Open { .. } => None,
+        Order::Start { .. } | Order::Enter | Order::Open { .. } | Order::Addresses { .. } => None,
         Order::Load { .. } | Order::Prepare { .. } => Some(Spent::Prepare),
         Order::Write { .. }
         | Order::Fill { .. }

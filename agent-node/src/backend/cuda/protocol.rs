@@ -3,7 +3,7 @@
 //! A worker holds one implementation, or two that share its context: most orders say which of the seats they are for.
 //!
 //! ```text
-//! header, little-endian:  magic "MCW2" | length of the JSON u32 | length of the raw bytes u64
+//! header, little-endian:  magic "MCW3" | length of the JSON u32 | length of the raw bytes u64
 //! ```
 //! Both sides are the same binary. The supervisor reads with a deadline and takes no more than it asked for: the worker
 //! holds the candidate.
@@ -17,7 +17,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 /// Begins every frame.
-const MAGIC: [u8; 4] = *b"MCW2";
+const MAGIC: [u8; 4] = *b"MCW3";
 const HEADER: usize = 16;
 /// JSON of one frame: the largest is a plan of 64 steps with 64 arguments each.
 const JSON_MAX: usize = 1 << 20;
@@ -53,6 +53,16 @@ impl From<Cache> for CacheOrder {
     }
 }
 
+/// What lies beside a buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Edges {
+    /// A guard zone on each side, looked at after a launch.
+    Fenced,
+    /// Nothing that is ours: an allocation of exactly its size, which a tool watches.
+    Exact,
+}
+
 /// What the supervisor asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -73,9 +83,10 @@ pub(super) enum Order {
         seat: Seat,
         symbols: Vec<String>,
     },
-    /// Makes fresh buffers between guard zones.
+    /// Makes fresh buffers.
     Prepare {
         seat: Seat,
+        edges: Edges,
         buffers: Vec<u64>,
         steps: Vec<StepOrder>,
         seed: u64,
@@ -105,6 +116,10 @@ pub(super) enum Order {
         pieces: Vec<Piece>,
     },
     CheckFences {
+        seat: Seat,
+    },
+    /// Where the buffers lie.
+    Addresses {
         seat: Seat,
     },
     /// Each pair of buffers, of this seat and of the other, changes its owner.
@@ -159,6 +174,8 @@ pub(super) enum Answer {
         floor_picoseconds: u64,
         flush_bytes: u64,
     },
+    /// First byte of each buffer, as the device numbers its memory.
+    Addresses(Vec<u64>),
     /// Time between the events around the plan.
     Launched {
         picoseconds: u64,
@@ -333,7 +350,13 @@ mod tests {
             arguments: vec![ArgumentOrder::Buffer(0), ArgumentOrder::Scalar(vec![1, 2, 3, 4])],
         };
         let steps = vec![StepOrder::Memset { buffer: 0, byte: 7 }, kernel];
-        let order = Order::Prepare { seat: Seat::Second, buffers: vec![16, 0], steps, seed: u64::MAX };
+        let order = Order::Prepare {
+            seat: Seat::Second,
+            edges: Edges::Exact,
+            buffers: vec![16, 0],
+            steps,
+            seed: u64::MAX,
+        };
         assert_eq!(round(&order, b"raw", 3).unwrap(), (order, b"raw".to_vec()));
         let pieces = vec![Piece { offset: 8, bytes: 4 }, Piece { offset: u64::MAX, bytes: 1 }];
         for order in [
@@ -342,6 +365,7 @@ mod tests {
             Order::Enter,
             Order::Open { device: "GPU-1".to_owned(), cache: CacheOrder::Flushed },
             Order::Launch { seat: Seat::Second },
+            Order::Addresses { seat: Seat::First },
             Order::Trade { seat: Seat::First, buffers: vec![[0, 1], [2, 0]] },
         ] {
             assert_eq!(round(&order, b"", 0).unwrap().0, order);

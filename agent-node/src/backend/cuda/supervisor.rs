@@ -14,7 +14,7 @@ use super::failure::{self, infrastructure};
 use super::gather::Gather;
 use super::limits::{self, DeviceLimits};
 use super::process::{About, Process, Source};
-use super::protocol::{Answer, ArgumentOrder, CacheOrder, Order, Seat, StepOrder};
+use super::protocol::{Answer, ArgumentOrder, CacheOrder, Edges, Order, Seat, StepOrder};
 use super::standby::OPEN_LIMIT;
 use crate::backend::pair::Company;
 use crate::backend::{Argument, Evaluation, Failure, ResolvedStep, Worker, WorkerOptions};
@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Allocations, fills and guard zones.
-const WORK_LIMIT: Duration = Duration::from_secs(60);
+pub(super) const WORK_LIMIT: Duration = Duration::from_secs(60);
 /// The slowest copy that is waited for, in bytes a second, beside [`WORK_LIMIT`].
 const COPY_RATE: u64 = 100_000_000;
 
@@ -153,7 +153,8 @@ impl Worker for CudaWorker {
         let buffers: Vec<u64> = evaluation.buffers.iter().map(|buffer| buffer.bytes).collect();
         self.process().make_room(buffers.iter().fold(0, |sum, bytes| sum.saturating_add(*bytes)));
         let steps = evaluation.steps.iter().map(step).collect();
-        self.done(&Order::Prepare { seat: self.seat, buffers, steps, seed }, &[], WORK_LIMIT)
+        let (seat, edges) = (self.seat, Edges::Fenced);
+        self.done(&Order::Prepare { seat, edges, buffers, steps, seed }, &[], WORK_LIMIT)
     }
 
     fn write(&mut self, index: usize, bytes: &[u8]) -> Result<(), Failure> {
@@ -237,12 +238,12 @@ impl Worker for CudaWorker {
     }
 }
 
-fn copy_limit(bytes: u64) -> Duration {
+pub(super) fn copy_limit(bytes: u64) -> Duration {
     WORK_LIMIT.saturating_add(Duration::from_secs(bytes / COPY_RATE))
 }
 
 /// A step as the worker is told it; the sizes have been checked to fit.
-fn step(step: &ResolvedStep) -> StepOrder {
+pub(super) fn step(step: &ResolvedStep) -> StepOrder {
     match step {
         ResolvedStep::Memset { buffer, byte } => StepOrder::Memset { buffer: *buffer, byte: *byte },
         ResolvedStep::Kernel {

@@ -66,7 +66,7 @@ fn phase(order: &Order) -> Phase {
     match order {
         Order::Start { .. } | Order::Enter | Order::Open { .. } => Phase::Open,
         Order::Load { .. } => Phase::Load,
-        Order::Prepare { .. } | Order::Trade { .. } => Phase::Prepare,
+        Order::Prepare { .. } | Order::Trade { .. } | Order::Addresses { .. } => Phase::Prepare,
         Order::Write { .. } | Order::Fill { .. } | Order::Read { .. } | Order::Gather { .. } => Phase::Copy,
         Order::Launch { .. } => Phase::Launch,
         Order::CheckFences { .. } => Phase::Fences,
@@ -111,10 +111,7 @@ impl Bench {
                 self.found = Some(Found::find(&device).map_err(at)?);
                 Ok((Answer::Done, none))
             }
-            Order::Enter => {
-                self.enter().map_err(at)?;
-                Ok((Answer::Done, none))
-            }
+            Order::Enter => self.enter().map(|()| (Answer::Done, none)).map_err(at),
             Order::Open { device, cache } => {
                 if self.taken.is_none() {
                     if self.found.is_none() {
@@ -134,9 +131,9 @@ impl Bench {
                 implementation.load(&taken.device, raw, &symbols).map_err(at)?;
                 Ok((Answer::Done, none))
             }
-            Order::Prepare { seat, buffers, steps, seed } => {
+            Order::Prepare { seat, edges, buffers, steps, seed } => {
                 let (taken, implementation) = self.at(seat).map_err(at)?;
-                implementation.prepare(&taken.device, &buffers, steps, seed).map_err(at)?;
+                implementation.prepare(&taken.device, edges, &buffers, steps, seed).map_err(at)?;
                 Ok((Answer::Done, none))
             }
             Order::Write { seat, buffer } => {
@@ -164,6 +161,10 @@ impl Bench {
                 };
                 own.trade(other, &buffers).map_err(at)?;
                 Ok((Answer::Done, none))
+            }
+            Order::Addresses { seat } => {
+                let (_, implementation) = self.at(seat).map_err(at)?;
+                Ok((Answer::Addresses(implementation.addresses().map_err(at)?), none))
             }
             Order::CheckFences { seat } => {
                 let (taken, implementation) = self.at(seat).map_err(at)?;

@@ -171,6 +171,19 @@ pub(crate) const WRONG: &[Subject] = &[
         "`b1` depends on what shared memory held",
         "__shared__ int count;\natomicAdd(&count, 1);\n__syncthreads();\nif (I < n) y[I] = count;",
     ),
+    // Uninitialised outputs.
+    wrong(
+        "sum onto an output that nobody set to zero",
+        Screen::UninitialisedMemory,
+        "`b1` depends on what outputs or scratch memory held",
+        "if (I < n) y[I] += x[I];",
+    ),
+    wrong(
+        "output as a place for partial sums",
+        Screen::UninitialisedMemory,
+        "`b1` depends on what outputs or scratch memory held",
+        "if (T == 0) { for (int i = 0; i < 64; ++i) y[I] = y[I] + x[I + i]; }",
+    ),
     // Barriers and masks.
     wrong(
         "barrier on one side of a branch",
@@ -255,10 +268,13 @@ pub(crate) const RIGHT: &[Subject] = &[
         "static __shared__ float s[31][33];\nfor (int i = 0; i < 33; ++i) if (T < 31) s[T][i] = x[i];\n__syncthreads();\nif (I < n) y[I] = s[T % 31][T % 33];",
     ),
     subject("atomic sum of all blocks", "if (T == 0) atomicAdd(&y[0], x[blockIdx.x]);"),
-    subject(
-        "the last block sums",
-        "__shared__ bool last;\nif (T == 0) { ((volatile float*)y)[blockIdx.x + 1] = x[blockIdx.x]; __threadfence(); last = atomicAdd((unsigned*)y + 100, 1u) == (unsigned)-1 + gridDim.x - 1; }\n__syncthreads();\nif (last && T == 0) { float v = 0; for (int i = 0; i < gridDim.x; ++i) v += y[i + 1]; y[0] = v; }",
-    ),
+    Subject {
+        before: "__device__ unsigned count;",
+        ..subject(
+            "the last block sums",
+            "__shared__ bool last;\nif (T == 0) { ((volatile float*)y)[blockIdx.x + 1] = x[blockIdx.x]; __threadfence(); last = atomicAdd(&count, 1u) % gridDim.x == gridDim.x - 1; }\n__syncthreads();\nif (last && T == 0) { float v = 0; for (int i = 0; i < gridDim.x; ++i) v += y[i + 1]; y[0] = v; }",
+        )
+    },
     Subject {
         before: "#include <cooperative_groups.h>\nnamespace cg = cooperative_groups;",
         ..subject(

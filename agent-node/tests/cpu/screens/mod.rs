@@ -110,7 +110,11 @@ fn is_passed(bench: &Bench, screens: &[Screen]) {
         RIGHT.iter().for_each(|subject| print_row(bench, subject));
     }
     for screen in screens.iter().filter(|screen| is_there(bench, **screen)) {
-        for subject in RIGHT {
+        // Sums onto an output that is given with zeros; here it is an output that nobody has set.
+        let is_due = |subject: &&Subject| {
+            *screen != Screen::UninitialisedMemory || subject.name != "atomic sum of all blocks"
+        };
+        for subject in RIGHT.iter().filter(is_due) {
             let Screening { finding, .. } = run(bench, subject, *screen);
             if !matches!(finding, Finding::NoFaultFound) {
                 let _ = writeln!(wrong, "{}: {screen}: {finding:?}", subject.name);
@@ -142,6 +146,18 @@ fn the_address_screen_finds_overruns_of_every_kind() {
 fn the_address_screen_objects_to_no_right_kernel() {
     let Some(bench) = bench() else { return };
     is_passed(&bench, &[Screen::Address]);
+}
+
+#[test]
+fn outputs_that_are_read_before_they_are_written_are_found() {
+    let Some(bench) = bench() else { return };
+    is_caught(&bench, &[Screen::UninitialisedMemory]);
+}
+
+#[test]
+fn no_right_kernel_reads_an_output_before_it_writes_it() {
+    let Some(bench) = bench() else { return };
+    is_passed(&bench, &[Screen::UninitialisedMemory]);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Screens of the CPU device: the same kernel run so that faults show which a right answer can hide.
 //!
 //! ```text
-//! fences · orders · uninitialised-shared · divergent-barriers · shuffle-masks
+//! fences · orders · uninitialised-shared · divergent-barriers · shuffle-masks · uninitialised-memory
 //!      the ordinary artefact in the ordinary worker, on one thread, under another arrangement (plain.rs)
 //! address · races-in-block · races-between-blocks
 //!      a program of its own (build.rs): candidate built with a sanitizer + runtime with hooks + a small main,
@@ -81,7 +81,8 @@ pub(super) fn run(compiler: &Compiler, request: &ScreenRequest<'_>) -> Result<Sc
         | Screen::Orders
         | Screen::UninitialisedShared
         | Screen::DivergentBarriers
-        | Screen::ShuffleMasks => bounded(THREADS_MAX, &|| plain::run(request)),
+        | Screen::ShuffleMasks
+        | Screen::UninitialisedMemory => bounded(THREADS_MAX, &|| plain::run(request)),
         Screen::Address => sanitized(compiler, request, build::Kind::Address, threads),
         Screen::RacesInBlock => sanitized(compiler, request, build::Kind::ThreadsOfBlock, threads),
         Screen::RacesBetweenBlocks => sanitized(compiler, request, build::Kind::Blocks, threads),
@@ -94,7 +95,8 @@ fn missing(toolchain: &Toolchain, screen: Screen) -> Option<Missing> {
         | Screen::Orders
         | Screen::UninitialisedShared
         | Screen::DivergentBarriers
-        | Screen::ShuffleMasks => return None,
+        | Screen::ShuffleMasks
+        | Screen::UninitialisedMemory => return None,
         Screen::Address => (Sanitizer::Address, "libasan and libubsan"),
         Screen::RacesInBlock | Screen::RacesBetweenBlocks => (Sanitizer::Thread, "libtsan"),
     };
@@ -156,6 +158,14 @@ fn is_output(use_: BufferUse) -> bool {
     match use_ {
         BufferUse::Parameter(Role::Out | Role::Inout) => true,
         BufferUse::Parameter(Role::In) | BufferUse::Scratch => false,
+    }
+}
+
+/// Whether nothing of a buffer is given: the candidate is the first to write to it.
+fn is_unwritten(use_: BufferUse) -> bool {
+    match use_ {
+        BufferUse::Parameter(Role::Out) | BufferUse::Scratch => true,
+        BufferUse::Parameter(Role::In | Role::Inout) => false,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Screens that need no other build: the ordinary artefact under another arrangement, on one thread, so that two runs
 //! of one arrangement are the same to the bit.
 
-use super::{Arrangement, Order, found, is_output};
+use super::{Arrangement, Order, found, is_output, is_unwritten};
 use crate::backend::cpu::layout::Placement;
 use crate::backend::cpu::supervisor::CpuWorker;
 use crate::backend::screen::{ScreenRequest, ScreenRun, Screening};
@@ -10,7 +10,9 @@ use fleet_config::domain::{Blame, FaultKind, Milliseconds, Screen, Status};
 
 /// A case is small: what takes longer waits for something that does not come in this order.
 const LAUNCH_MAX: Milliseconds = Milliseconds(5_000);
-/// What the second run of a pair finds instead of 0xff.
+/// What the first run finds where nothing was written. Not 0xff: sums with such a float give it again.
+const ZERO: u8 = 0;
+/// What the second run of a pair finds instead.
 const OTHER_POISON: u8 = 0x7b;
 /// As aligned as the widest vector type: every buffer of a GPU is.
 const VECTOR_ALIGNMENT: usize = 16;
@@ -22,11 +24,14 @@ struct Setup {
     label: &'static str,
     arrangement: Arrangement,
     placement: Placement,
+    /// What outputs and scratch memory hold before the launch, where it is not what the caller says.
+    unwritten: Option<u8>,
 }
 
 fn setups(screen: Screen) -> Vec<Setup> {
     let usual = Arrangement::default();
-    let setup = |label, arrangement| Setup { label, arrangement, placement: Placement::AtStart };
+    let setup =
+        |label, arrangement| Setup { label, arrangement, placement: Placement::AtStart, unwritten: None };
     let orders = |order| Arrangement { order, seed: SEED, ..usual };
     match screen {
         Screen::Fences => vec![
@@ -50,6 +55,13 @@ fn setups(screen: Screen) -> Vec<Setup> {
             setup("absent lanes answer 0xff", usual),
             setup("absent lanes answer 0x7b", Arrangement { lane_poison: OTHER_POISON, ..usual }),
         ],
+        Screen::UninitialisedMemory => vec![
+            Setup { unwritten: Some(ZERO), ..setup("outputs and scratch memory begin as 0x00", usual) },
+            Setup {
+                unwritten: Some(OTHER_POISON),
+                ..setup("outputs and scratch memory begin as 0x7b", usual)
+            },
+        ],
         // Built with sanitizers; not run here.
         Screen::Address | Screen::RacesInBlock | Screen::RacesBetweenBlocks => Vec::new(),
     }
@@ -60,10 +72,10 @@ pub(super) fn run(request: &ScreenRequest<'_>) -> Result<Screening, Failure> {
     let options = WorkerOptions { launch_limit, ..request.worker.clone() };
     let mut worker = CpuWorker::open(request.artefact, 1, &options)?;
     let mut runs = Vec::new();
-    for Setup { label, arrangement, placement } in setups(request.screen) {
-        match once(&mut worker, request, arrangement, placement) {
-            Ok(buffers) => runs.push(ScreenRun { label: label.to_owned(), buffers }),
-            Err(failure) => return ended(failure, label),
+    for setup in setups(request.screen) {
+        match once(&mut worker, request, &setup) {
+            Ok(buffers) => runs.push(ScreenRun { label: setup.label.to_owned(), buffers }),
+            Err(failure) => return ended(failure, setup.label),
         }
     }
     let labels: Vec<&str> = runs.iter().map(|run| run.label.as_str()).collect();
@@ -74,10 +86,12 @@ pub(super) fn run(request: &ScreenRequest<'_>) -> Result<Screening, Failure> {
             let detail = format!("{detail}: outputs {same} to the bit");
             Ok(Screening { runs, ..Screening::no_fault_found(detail) })
         }
-        Screen::UninitialisedShared | Screen::ShuffleMasks => Ok(match differing(request, &runs) {
-            None => Screening::no_fault_found(detail),
-            Some(place) => Screening::fault(depends(request, &place), detail),
-        }),
+        Screen::UninitialisedShared | Screen::ShuffleMasks | Screen::UninitialisedMemory => {
+            Ok(match differing(request, &runs) {
+                None => Screening::no_fault_found(detail),
+                Some(place) => Screening::fault(depends(request, &place), detail),
+            })
+        }
         Screen::Fences
         | Screen::DivergentBarriers
         | Screen::Address
@@ -86,16 +100,14 @@ pub(super) fn run(request: &ScreenRequest<'_>) -> Result<Screening, Failure> {
     }
 }
 
-fn once(
-    worker: &mut CpuWorker,
-    request: &ScreenRequest<'_>,
-    arrangement: Arrangement,
-    placement: Placement,
-) -> Result<Vec<Vec<u8>>, Failure> {
-    worker.arrange(arrangement);
-    worker.prepare_at(request.evaluation, placement)?;
-    for (index, bytes) in request.contents.iter().enumerate() {
-        worker.write(index, bytes)?;
+fn once(worker: &mut CpuWorker, request: &ScreenRequest<'_>, setup: &Setup) -> Result<Vec<Vec<u8>>, Failure> {
+    worker.arrange(setup.arrangement);
+    worker.prepare_at(request.evaluation, setup.placement)?;
+    for (index, (buffer, bytes)) in request.evaluation.buffers.iter().zip(request.contents).enumerate() {
+        match setup.unwritten.filter(|_| is_unwritten(buffer.use_)) {
+            Some(byte) => worker.fill(index, byte)?,
+            None => worker.write(index, bytes)?,
+        }
     }
     worker.launch()?;
     worker.check_fences()?;
@@ -134,7 +146,12 @@ fn differing(request: &ScreenRequest<'_>, runs: &[ScreenRun]) -> Option<Place> {
         }
         for run in runs {
             let (left, right) = (first.buffers.get(index)?, run.buffers.get(index)?);
-            if let Some(byte) = left.iter().zip(right).position(|(left, right)| left != right) {
+            // What nobody wrote is no answer that depends on it; where an answer is due, validation has seen that.
+            let untouched = |left: u8, right: u8| {
+                request.screen == Screen::UninitialisedMemory && (left, right) == (ZERO, OTHER_POISON)
+            };
+            let differs = |(left, right): (&u8, &u8)| left != right && !untouched(*left, *right);
+            if let Some(byte) = left.iter().zip(right).position(differs) {
                 let byte = byte as u64;
                 let element = byte / buffer.element.bytes().unwrap_or(1).max(1);
                 return Some(Place { buffer: buffer.name.clone(), element, byte });
@@ -150,6 +167,11 @@ fn depends(request: &ScreenRequest<'_>, place: &Place) -> Failure {
             FaultKind::BarrierDivergence,
             "the answer of a warp operation for a lane that takes no part in it",
             "read from lanes that the mask names and that reach the operation",
+        ),
+        Screen::UninitialisedMemory => (
+            FaultKind::UninitialisedMemory,
+            "what outputs or scratch memory held before anything was written to them",
+            "write every element before it is read or left as an answer",
         ),
         Screen::Fences
         | Screen::Orders

@@ -148,6 +148,7 @@ fn race(
         | Screen::UninitialisedShared
         | Screen::DivergentBarriers
         | Screen::ShuffleMasks
+        | Screen::UninitialisedMemory
         | Screen::Address
         | Screen::RacesInBlock => "put a __syncthreads or __syncwarp between them, or use atomic functions",
     };
