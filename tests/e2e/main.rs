@@ -6,6 +6,7 @@ mod coordinator;
 mod damage;
 mod holdout;
 mod hostile;
+mod kept;
 mod kill;
 mod late;
 mod levels;

@@ -5,14 +5,13 @@
 
 use super::EntryPoint;
 use super::lexer::{Kind, tokens};
+use fleet_config::domain::KernelStep;
 use std::fmt::Write as _;
 
 /// The name that the compiler sees for lines made here.
 pub(super) const GLUE_FILE: &str = "muster-glue";
 /// How a signature's failure is known in a log.
 pub(super) const SIGNATURE_MARK: &str = "muster-signature|";
-/// Longest name of a kernel, template arguments included.
-const NAME_MAX: usize = 256;
 
 /// A plan or task that asks for what cannot be written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -76,12 +75,10 @@ pub(super) fn check(
 /// code.
 pub(super) fn kernel_name(entry: &EntryPoint) -> Result<&str, SignatureError> {
     let name = entry.name.trim();
-    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | ':' | '<' | '>' | ',' | ' ');
-    let starts = name.chars().next().is_some_and(|c| c == '_' || c == ':' || c.is_ascii_alphabetic());
-    if starts && name.len() <= NAME_MAX && name.chars().all(legal) {
+    if KernelStep::is_name(name) {
         Ok(name)
     } else {
-        Err(SignatureError::Name(name.chars().take(NAME_MAX).collect()))
+        Err(SignatureError::Name(name.chars().take(KernelStep::NAME_MAX).collect()))
     }
 }
 

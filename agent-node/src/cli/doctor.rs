@@ -2,7 +2,7 @@
 
 use super::settings::{device_confinement, passing_wish};
 use super::{DoctorArguments, UNFIT};
-use agent_node::backend::Backend as _;
+use agent_node::backend::Backend;
 use agent_node::backend::conformance::{self, Bed, Finding, Verdict};
 use agent_node::backend::cuda::{CudaBackend, ToolchainFacts};
 use agent_node::backend::screen::{Missing, ScreenOffer};
@@ -56,7 +56,7 @@ pub(crate) fn doctor(arguments: &DoctorArguments) -> anyhow::Result<ExitCode> {
                 if let Some(offer) = offers.first() {
                     let compiler = offer.description.configuration.get(field::COMPILER);
                     report.put("C++ compiler", State::Ok, text(compiler), "");
-                    report.checks.extend(screen_checks(offer));
+                    report.checks.extend(screen_checks("CPU", offer.backend.as_ref()));
                     if arguments.full {
                         report.checks.extend(conformance_checks(offer, confinement, &folder));
                     }
@@ -153,10 +153,10 @@ fn sandbox_checks(confinement: Confinement) -> Vec<Check> {
 }
 
 /// Which screens can be run here. A node does without those that it lacks, and says so in its records.
-fn screen_checks(offer: &Offer) -> Vec<Check> {
+fn screen_checks(kind: &str, backend: &dyn Backend) -> Vec<Check> {
     let mut report = Report { checks: Vec::new() };
-    for ScreenOffer { screen, missing } in offer.backend.screens() {
-        let name = format!("screen {}", screen.name());
+    for ScreenOffer { screen, missing } in backend.screens() {
+        let name = format!("{kind} screen {}", screen.name());
         match missing {
             None => report.put(&name, State::Ok, screen.to_string(), ""),
             Some(Missing { cause, next }) => report.put(&name, State::Weak, cause, &next),
@@ -187,6 +187,7 @@ fn cuda_checks(wish: &Wish) -> Vec<Check> {
             }
         }
     }
+    report.checks.extend(screen_checks("GPU", &backend));
     if let (Some(cause), next) = (backend.absence(), backend.absence_next()) {
         report.put("CUDA device", State::Weak, format!("none: {cause}"), next.unwrap_or_default());
     }

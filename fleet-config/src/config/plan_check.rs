@@ -96,8 +96,8 @@ fn structure(plan: &LaunchPlan, frame: &PlanFrame<'_>, causes: &mut Causes) {
     for step in &plan.steps {
         match step {
             Step::Kernel(kernel) => {
-                if !is_identifier(&kernel.entry) {
-                    causes.add(&kernel.entry, format!("the entry `{}` is no C identifier", kernel.entry));
+                if !KernelStep::is_name(&kernel.entry) {
+                    causes.add(&kernel.entry, format!("the entry `{}` is no name of a kernel", kernel.entry));
                 }
                 for argument in &kernel.arguments {
                     let known = scratch.contains(argument.as_str())

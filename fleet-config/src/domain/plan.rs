@@ -53,6 +53,19 @@ pub struct KernelStep {
     pub attributes: Attributes,
 }
 
+impl KernelStep {
+    /// Longest name of a kernel, template arguments included.
+    pub const NAME_MAX: usize = 256;
+
+    /// Whether `text` can name a kernel: an identifier, qualified and with template arguments where it needs them, such as
+    /// `add_up<256, 4>`. No other characters, so that a plan cannot write code.
+    pub fn is_name(text: &str) -> bool {
+        let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | ':' | '<' | '>' | ',' | ' ');
+        let starts = text.starts_with(|c: char| c == '_' || c == ':' || c.is_ascii_alphabetic());
+        starts && text.len() <= Self::NAME_MAX && text.chars().all(legal)
+    }
+}
+
 /// Launch attributes; a backend that lacks one answers `unsupported_on_device`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -69,4 +82,20 @@ pub struct Attributes {
 pub struct MemsetStep {
     pub buffer: String,
     pub byte: u8,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_kernels_may_have_scopes_and_template_arguments_and_no_code() {
+        for name in ["f", "_f2", "add_up<256, 4>", "outer::inner<float>", "::f", "f<g<1>, true>"] {
+            assert!(KernelStep::is_name(name), "{name}");
+        }
+        let long = "f".repeat(KernelStep::NAME_MAX + 1);
+        for name in ["", "2f", "f()", "f;g", "f<1>{", "f\n", "f\"", "<f>", " f", long.as_str()] {
+            assert!(!KernelStep::is_name(name), "{name:?}");
+        }
+    }
 }

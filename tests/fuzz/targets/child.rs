@@ -134,6 +134,7 @@ fn compiler_log(data: &[u8]) {
 
 fn log_seeds() -> Vec<Vec<u8>> {
     let logs = [
+        "========= COMPUTE-SANITIZER\n========= Invalid __global__ write of size 4 bytes\n=========     at f+0x110 in k.cu:1\n=========     by thread (255,0,0) in block (0,0,0)\n=========     Access at 0x7f00 is out of bounds\n",
         "ptxas info    : Compiling entry function 'tiled' for 'sm_90a'\nptxas info    : Function properties for tiled\n    512 bytes stack frame, 932 bytes spill stores, 1072 bytes spill loads\nptxas info    : Used 64 registers, used 1 barriers, 8256 bytes smem\nptxas info    : Compile time = 293.112 ms\n",
         "k/a.cu(3): error #20: identifier \"x\" is undefined\nmuster-glue(3): error: static assertion failed with \"muster-signature|sum|\"\n",
         "k/a.cu(1): catastrophic error: cannot open source file \"cuda_fp16.h\"\n ptxas error   : Entry function 'f' uses too much shared data (0x20000 bytes, 0xc000 max)\n",
