@@ -52,6 +52,7 @@ gpu_compiling() {
     step "$name" test "$status" = 0
   fi
 }
+fuzz_lock() { cargo metadata --locked --format-version 1 --manifest-path tests/fuzz/Cargo.toml >/dev/null; }
 tests_log=$(mktemp); trap 'rm -f "$tests_log"' EXIT
 rust_tests() { cargo test --locked --no-fail-fast "$@" 2>&1 | tee -a "$tests_log"; }
 # Whole fleets run in these tests, on machines that other work shares: a few that fail get one more try, alone. Those that
@@ -82,6 +83,8 @@ else
   gpu_compiling
   step "tests" all_tests
   step "generator at later levels" generator_levels
+  # A workspace of its own, built for fuzzing alone: what it names must still be what is here.
+  step "lock file of the fuzzer" fuzz_lock
   step "docs" env RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --document-private-items -q
   tool python3 "apt-get install python3" "generator against Python" python_vectors
   tool python3 "apt-get install python3" "statistics against scipy" python_statistics
