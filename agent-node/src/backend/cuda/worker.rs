@@ -11,15 +11,19 @@ use super::gather::BYTES_MAX;
 use super::implementation::Implementation;
 use super::protocol::{Answer, Order, Phase, Piece, Seat, Trouble, receive, send};
 use crate::sandbox::lock_cuda_worker;
+use rustix::event::{PollFd, PollFlags, poll};
 use std::any::Any;
 use std::io;
 use std::os::fd::FromRawFd as _;
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// The number under which the worker finds its socket.
 pub(super) const SOCKET: i32 = 3;
+/// What an orderly end takes at most: a tool that watches has a report to write.
+const ORDERLY: Duration = Duration::from_secs(30);
 /// Raw bytes of one order: a buffer or a cubin. The supervisor is trusted; this only bounds a mistake.
 const RAW_MAX: u64 = 1 << 40;
 
@@ -27,6 +31,10 @@ const RAW_MAX: u64 = 1 << 40;
 pub fn worker_main() -> ExitCode {
     // SAFETY: the supervisor passes a socket under this number and nothing else in this process uses it.
     let mut socket = unsafe { UnixStream::from_raw_fd(SOCKET) };
+    if let Err(error) = end_with_the_node(&socket) {
+        eprintln!("worker-cuda: {error}");
+        return ExitCode::FAILURE;
+    }
     match serve(&mut socket) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -34,6 +42,20 @@ pub fn worker_main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Ends this process some time after nobody is left to give orders, also while it waits for a kernel that never ends. A
+/// node that is killed takes its children with it; a worker that a tool has started is none of them.
+fn end_with_the_node(socket: &UnixStream) -> io::Result<()> {
+    let socket = socket.try_clone()?;
+    let watch = move || {
+        let mut gone = [PollFd::new(&socket, PollFlags::RDHUP)];
+        while poll(&mut gone, None) == Err(rustix::io::Errno::INTR) {}
+        std::thread::sleep(ORDERLY);
+        // SAFETY: ends the process at once; what the driver would do on the way may wait for the kernel.
+        unsafe { libc::_exit(1) }
+    };
+    std::thread::Builder::new().name("orphan-watch".to_owned()).spawn(watch).map(drop)
 }
 
 fn serve(socket: &mut UnixStream) -> io::Result<()> {
