@@ -16,6 +16,7 @@ pub(super) mod export;
 pub(super) mod insight;
 pub(super) mod ledger;
 mod matrix;
+mod mcp;
 pub(super) mod node;
 mod optimize;
 mod policy;
