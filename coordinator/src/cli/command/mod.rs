@@ -6,6 +6,7 @@ pub(super) mod bench;
 mod best;
 pub(super) mod bundle;
 pub(super) mod case;
+pub(super) mod claim;
 mod comparable;
 pub(super) mod compile;
 pub(super) mod doctor;
