@@ -8,6 +8,7 @@
 pub mod audit;
 pub mod blob;
 pub mod claim;
+pub mod cores;
 pub mod detect;
 pub mod disk;
 pub mod dossier;
