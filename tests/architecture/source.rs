@@ -4,7 +4,7 @@ use super::{files, none, read};
 use std::path::{Path, PathBuf};
 
 /// Rooms that hold decisions and formats: no clock, no randomness, no IO, no iteration in hash order.
-const PURE: [&str; 19] = [
+const PURE: [&str; 20] = [
     "fleet-config/src/domain",
     "fleet-config/src/wire",
     "fleet-config/src/generator",
@@ -14,6 +14,7 @@ const PURE: [&str; 19] = [
     "ledger/src/log/proof_file.rs",
     "ledger/src/query",
     "ledger/src/audit",
+    "ledger/src/claim",
     "ledger/src/dossier",
     "ledger/src/log/tile.rs",
     "ledger/src/log/note.rs",

@@ -10,6 +10,7 @@ mod kept;
 mod kill;
 mod late;
 mod levels;
+mod mcp;
 mod optimize;
 mod outside;
 mod proofs;

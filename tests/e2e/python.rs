@@ -10,7 +10,7 @@ use std::process::{Command, Output, Stdio};
 
 /// Runs Python, if this machine has one that is new enough.
 #[expect(clippy::disallowed_methods, reason = "the harness starts real processes")]
-fn python(arguments: &[&str], environment: &[(&str, &Path)]) -> Option<Output> {
+pub(crate) fn python(arguments: &[&str], environment: &[(&str, &Path)]) -> Option<Output> {
     let mut command = Command::new("python3");
     command.args(arguments).envs(environment.iter().copied()).stdin(Stdio::null());
     command.env("PYTHONDONTWRITEBYTECODE", "1");

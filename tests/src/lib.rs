@@ -3,6 +3,7 @@
 pub mod book;
 pub mod fleet;
 pub mod local;
+pub mod mcp;
 pub mod ordinary;
 pub mod process;
 pub mod python;

@@ -24,7 +24,7 @@ Examples:
   muster down
 
 Exit codes: 0 done, 1 refused or a case failed, 2 wrong usage, 3 no coordinator answers, 4 the ledger does not verify,
-5 a waited-for cell ended without a verdict."
+5 a waited-for cell ended without a verdict, 6 the ledger shows less than a claim says."
 )]
 pub(super) struct Cli {
     /// State folder of the coordinator [default: $MUSTER_STATE, else the XDG data folder]
@@ -89,6 +89,9 @@ pub(super) enum Command {
     Export(ExportArgs),
     /// What stands behind a number: every attempt, loss, refusal, retry, opening and finding (no coordinator needed)
     Audit(AuditArgs),
+    /// Make and check claims: signed sentences about recorded numbers (no coordinator needed)
+    #[command(subcommand)]
+    Claim(super::command::claim::ClaimCommand),
     /// One result with everything that it rests on, in one file that is checked offline
     Bundle(BundleArgs),
     /// Check such a file with the log's key alone: no ledger, no network

@@ -1,7 +1,8 @@
 //! The command line `muster`: subcommand to function, refusals to exit codes.
 //!
 //! Exit codes: 0 done; 1 refused (the code in brackets says why); 2 wrong usage; 3 no coordinator runs on the state
-//! folder, or it does not answer; 4 the ledger does not verify; 5 a waited-for cell ended without a verdict.
+//! folder, or it does not answer; 4 the ledger does not verify; 5 a waited-for cell ended without a verdict; 6 the
+//! ledger shows less than a claim says.
 
 mod args;
 mod client;
@@ -43,6 +44,8 @@ pub enum Ending {
     Unanswered,
     /// What was put to the test failed it; the answer says where.
     Failed,
+    /// The ledger shows less than a claim says.
+    Weaker,
 }
 
 /// Parses the command line, runs the command, prints, and answers with the exit code.
@@ -66,6 +69,7 @@ pub fn run() -> ExitCode {
         Ok(Ending::Failed) => ExitCode::from(1),
         Ok(Ending::Unverified) => ExitCode::from(4),
         Ok(Ending::Unanswered) => ExitCode::from(5),
+        Ok(Ending::Weaker) => ExitCode::from(6),
         Err(refusal) => refused(&refusal, cli.json),
     }
 }
@@ -88,6 +92,7 @@ async fn dispatch(context: &Context, command: Command) -> Result<Ending, Refusal
         Command::Query(args) => command::query::run(context, &args),
         Command::Export(args) => command::export::run(context, &args),
         Command::Audit(args) => command::audit::run(context, &args),
+        Command::Claim(args) => command::claim::run(context, &args).await,
         Command::Bundle(args) => command::bundle::make(context, &args).await,
         Command::VerifyBundle(args) => command::bundle::verify(context, &args),
         Command::Node(args) => command::node::run(context, args).await,

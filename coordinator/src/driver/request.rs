@@ -108,6 +108,13 @@ pub struct CellView {
     pub reused: bool,
 }
 
+impl CellView {
+    /// Whether nothing more happens to it.
+    pub fn is_over(&self) -> bool {
+        matches!(self.state.as_str(), "finished" | "ended")
+    }
+}
+
 /// A node as people see it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NodeView {

@@ -15,6 +15,8 @@ use std::path::{Path, PathBuf};
 
 /// Largest blob that is read: a device memory image would not fit, and nothing that a ledger names comes near.
 const BLOB_BYTES_MAX: u64 = 1 << 30;
+/// Entries whose signatures are checked together on all cores: some megabytes, and long enough to be worth the threads.
+const CHECKED_TOGETHER: usize = 1024;
 
 /// What verification saw; the form that the command line prints as JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -98,7 +100,15 @@ pub fn verify_ledger(folder: &Path, vkey: &str) -> Result<(Report, Signers), Key
         store.read_unchecked(digest, BLOB_BYTES_MAX).map_err(|error| std::io::Error::other(error.to_string()))
     };
     let mut check = SemanticCheck::new(verifier.name(), Box::new(read));
-    let log = verify_log(folder, &verifier, &mut |leaf, bytes| check.feed(leaf, bytes));
+    let mut held: Vec<(LeafIndex, Vec<u8>)> = Vec::with_capacity(CHECKED_TOGETHER);
+    let log = verify_log(folder, &verifier, &mut |leaf, bytes| {
+        held.push((leaf, bytes.to_vec()));
+        if held.len() == CHECKED_TOGETHER {
+            check.feed_all(&held);
+            held.clear();
+        }
+    });
+    check.feed_all(&held);
     let mut findings: Vec<ReportFinding> = log.findings.into_iter().map(ReportFinding::from).collect();
     let mut blobs = 0;
     findings.extend(unnamed_blobs(folder, &store, &check, &mut blobs).into_iter().map(ReportFinding::from));

@@ -1,6 +1,6 @@
 //! The commands for loops that propose candidates: campaigns, feedback, rewards, plans, costs.
 
-use super::{economics, explain, optimize, reward};
+use super::{economics, explain, mcp, optimize, reward};
 use crate::cli::{Context, Ending};
 use clap::Subcommand;
 use fleet_config::refusal::Refusal;
@@ -18,6 +18,9 @@ pub(in crate::cli) enum AgentCommand {
     /// What an optimisation costs, when it pays, and whether it can be seen at all (needs nothing but numbers)
     #[command(subcommand)]
     Economics(economics::EconomicsCommand),
+    /// Serve agents over the Model Context Protocol on standard input and output: list tasks, submit, wait, explain, rank
+    #[command(after_help = mcp::HELP)]
+    Mcp,
 }
 
 /// Runs the subcommand.
@@ -28,5 +31,6 @@ pub(in crate::cli) async fn run(context: &Context, command: AgentCommand) -> Res
         AgentCommand::Reward(args) => reward::run(context, &args),
         AgentCommand::Plan(args) => economics::plan(context, &args),
         AgentCommand::Economics(command) => economics::run(context, &command),
+        AgentCommand::Mcp => mcp::run(context).await,
     }
 }

@@ -4,7 +4,7 @@ use crate::cli::args::ShowArgs;
 use crate::cli::output::table;
 use crate::cli::reading::Reading;
 use crate::cli::{Context, Ending};
-use fleet_config::domain::{CheckEvidence, Digest, StageTimes, words};
+use fleet_config::domain::{CheckEvidence, Digest, LeafIndex, StageTimes, words};
 use fleet_config::refusal::Refusal;
 use ledger::entry::{Entry, Envelope};
 use serde::Serialize;
@@ -13,7 +13,23 @@ use serde_json::{Value, json};
 /// Runs the subcommand.
 pub(crate) fn run(context: &Context, args: &ShowArgs) -> Result<Ending, Refusal> {
     let reading = Reading::of(&context.state, &args.source)?;
-    let (leaf, bytes) = reading.find(&args.record)?;
+    let (leaf, shown) = look(&reading, &args.record)?;
+    if args.stages {
+        let costs = costs(&shown).ok_or_else(|| {
+            let place = leaf.to_string();
+            let next = "name a result that was validated; `muster status SUBMISSION` shows their leaves";
+            Refusal::new("show/no-stages", place, "this record has no stages", next)
+        })?;
+        context.output.print(&costs, |costs| costs.render());
+        return Ok(Ending::Done);
+    }
+    context.output.print(&shown, text);
+    Ok(Ending::Done)
+}
+
+/// The entry that `record` names, with what its blobs say.
+pub(super) fn look(reading: &Reading, record: &str) -> Result<(LeafIndex, Value), Refusal> {
+    let (leaf, bytes) = reading.find(record)?;
     let entry = Entry::read(&bytes).map_err(|error| {
         Refusal::new("show/entry", leaf.to_string(), error.to_string(), "run `muster ledger verify`")
     })?;
@@ -40,17 +56,7 @@ pub(crate) fn run(context: &Context, args: &ShowArgs) -> Result<Ending, Refusal>
         shown["log"] = log.map_or(Value::Null, Value::String);
         shown["candidate"] = document(&Digest(result.candidate.0));
     }
-    if args.stages {
-        let costs = costs(&shown).ok_or_else(|| {
-            let place = leaf.to_string();
-            let next = "name a result that was validated; `muster status SUBMISSION` shows their leaves";
-            Refusal::new("show/no-stages", place, "this record has no stages", next)
-        })?;
-        context.output.print(&costs, |costs| costs.render());
-        return Ok(Ending::Done);
-    }
-    context.output.print(&shown, text);
-    Ok(Ending::Done)
+    Ok((leaf, shown))
 }
 
 /// The record, the checks as a table, and behind all of ours the candidate's own words.

@@ -11,6 +11,7 @@ mod holdouts;
 #[cfg(test)]
 mod tests;
 
+use crate::cores::on_all_cores;
 use crate::entry::predicate::ResultRecord;
 use crate::entry::{Body, Checked, Entry, EntryError, Kind, Signers, check};
 use attempts::Attempts;
@@ -127,6 +128,22 @@ pub fn result_findings(entry: &Entry, blobs: BlobSource<'_>) -> Vec<SemanticFind
     notes.findings
 }
 
+/// Whether entries of this kind change who may sign what follows.
+fn names_keys(kind: Kind) -> bool {
+    match kind {
+        Kind::Genesis | Kind::NodeEnrol | Kind::NodeRevoke => true,
+        Kind::Task
+        | Kind::Policy
+        | Kind::AttemptGranted
+        | Kind::AttemptLost
+        | Kind::AttemptRefused
+        | Kind::HoldoutOpened
+        | Kind::Result
+        | Kind::Verification
+        | Kind::Finding => false,
+    }
+}
+
 impl<'a> SemanticCheck<'a> {
     /// For the ledger whose checkpoint is signed under `origin`; `blobs` reads the blob store.
     pub fn new(origin: &str, blobs: BlobSource<'a>) -> Self {
@@ -147,6 +164,24 @@ impl<'a> SemanticCheck<'a> {
 
     /// The next entry. Nothing is judged after an entry 0 that is no genesis: nobody's signature would count.
     pub fn feed(&mut self, leaf: LeafIndex, bytes: &[u8]) {
+        self.take(leaf, bytes, None);
+    }
+
+    /// The next entries, as [`Self::feed`] takes each in turn, with their signatures checked on all cores.
+    pub fn feed_all(&mut self, entries: &[(LeafIndex, Vec<u8>)]) {
+        let keys = &self.signers;
+        let outcomes = on_all_cores(entries, |(_, bytes)| check(bytes, keys));
+        let mut are_keys_current = true;
+        for ((leaf, bytes), outcome) in entries.iter().zip(outcomes) {
+            let changes_keys = outcome.as_ref().is_ok_and(|checked| names_keys(checked.kind));
+            // Behind an entry that changes the keys, what was found under the older ones says nothing.
+            self.take(*leaf, bytes, are_keys_current.then_some(outcome));
+            are_keys_current &= !changes_keys;
+        }
+    }
+
+    /// The next entry, with what [`check`] says of it under the keys so far where that is known already.
+    fn take(&mut self, leaf: LeafIndex, bytes: &[u8], outcome: Option<Result<Checked, EntryError>>) {
         self.notes.leaf = Some(leaf);
         let is_first = self.entries == 0;
         if leaf.0 != self.next {
@@ -161,7 +196,7 @@ impl<'a> SemanticCheck<'a> {
         if !is_first && self.signers.origin().is_none() {
             return;
         }
-        match check(bytes, &self.signers) {
+        match outcome.unwrap_or_else(|| check(bytes, &self.signers)) {
             Ok(checked) => {
                 self.count(checked.kind.word());
                 self.judge(&checked, is_first);

@@ -332,3 +332,33 @@ fn a_revocation_that_suspects_what_is_still_to_come_is_found() {
     *story.entries.last_mut().unwrap() = story.world.revoked(10);
     assert_found(&report(&story.world, &story.entries), 9, "suspect_from", "after the revocation");
 }
+
+#[test]
+fn entries_that_are_checked_together_are_judged_as_one_by_one() {
+    let mut world = World::new();
+    let mut sealed = world.opening();
+    let fast = world.candidate("fast");
+    for fence in 1..=3 {
+        let grant = world.grant(&fast, fence);
+        sealed.push(world.granted(std::slice::from_ref(&grant)));
+        let record = world.result(&grant, mismatch(), &[]);
+        sealed.push(world.sealed_result(&fast, record));
+        if fence == 2 {
+            // From here on the node's results are refused, also those that were checked together with this entry.
+            sealed.push(world.revoked(7));
+        }
+    }
+    let mut entries: Vec<(LeafIndex, Vec<u8>)> =
+        (0..).map(LeafIndex).zip(sealed.into_iter().map(|entry| entry.bytes)).collect();
+    entries.push((LeafIndex(entries.len() as u64), b"no entry".to_vec()));
+    let read = |digest: &Digest| Ok(world.blobs.get(digest).cloned());
+    let mut alone = SemanticCheck::new(ORIGIN, Box::new(read));
+    entries.iter().for_each(|(leaf, bytes)| alone.feed(*leaf, bytes));
+    let expected = alone.finish();
+    assert!(expected.findings.len() >= 2, "{:#?}", expected.findings);
+    for together in 1..=entries.len() {
+        let mut check = SemanticCheck::new(ORIGIN, Box::new(read));
+        entries.chunks(together).for_each(|part| check.feed_all(part));
+        assert_eq!(check.finish(), expected, "{together} together");
+    }
+}

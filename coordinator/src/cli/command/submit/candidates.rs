@@ -2,7 +2,9 @@
 
 use crate::cli::client::Client;
 use crate::cli::operand;
-use fleet_config::config::{lint_candidate, load};
+use fleet_config::config::{
+    CandidateDraft, Files, LoadedCandidate, assemble_candidate, lint_candidate, load, parse_candidates,
+};
 use fleet_config::domain::{BlobRef, Candidate, CandidateId, CellId, DeviceClass, SubmissionId, Task};
 use fleet_config::refusal::Refusal;
 use std::collections::BTreeMap;
@@ -10,6 +12,19 @@ use std::path::PathBuf;
 
 /// Candidates that one warning names; the rest are counted.
 const NAMED: usize = 5;
+
+/// The path of a source that came as text.
+const SOURCE_NAME: &str = "source.cu";
+
+/// A candidate that is no file.
+#[derive(Debug, Clone)]
+pub(in crate::cli::command) struct CandidateText {
+    /// What refusals call it.
+    pub place: String,
+    /// TOML, as in a candidate's sidecar.
+    pub sidecar: String,
+    pub source: String,
+}
 
 /// Candidates in the order that they were named in.
 #[derive(Debug, Default)]
@@ -22,7 +37,7 @@ pub(super) struct Candidates {
 struct Read {
     candidate: Candidate,
     id: CandidateId,
-    /// The path as typed; a file of several candidates has one path.
+    /// The path as typed, or the place of a text; a file of several candidates has one path.
     path: String,
 }
 
@@ -38,20 +53,56 @@ impl Candidates {
                 "correct the path of the candidate's source; nothing was submitted",
             )?;
             for one in load::candidates(path, &task.entry, task.limits.source).map_err(first)? {
-                warnings.extend(lint_candidate(task, &one.candidate).warnings);
-                for (_, bytes) in one.blobs {
-                    let _stored: BlobRef = client.put("/v1/blobs", bytes).await?;
-                }
-                let id = one.candidate.id().map_err(|error| {
-                    let place = path.display().to_string();
-                    Refusal::new("candidate/canonical", place, error.to_string(), "write smaller numbers")
-                })?;
-                candidates.read.push(Read { candidate: one.candidate, id, path: path.display().to_string() });
+                let path = path.display().to_string();
+                warnings.extend(candidates.keep(client, task, path, one).await?);
             }
         }
-        candidates.warnings = candidates.repeats();
-        candidates.warnings.extend(gathered(warnings));
-        Ok(candidates)
+        Ok(candidates.told(warnings))
+    }
+
+    /// Takes candidates that came as text and hands their sources to the coordinator.
+    pub(super) async fn take(
+        client: &mut Client,
+        task: &Task,
+        texts: Vec<CandidateText>,
+    ) -> Result<Self, Refusal> {
+        let mut candidates = Self::default();
+        let mut warnings = Vec::new();
+        for CandidateText { place, sidecar, source } in texts {
+            let files = Files::from([(SOURCE_NAME.to_owned(), source.into_bytes())]);
+            for draft in parse_candidates(&sidecar, &place, &task.entry)? {
+                let draft = CandidateDraft { file: Some(SOURCE_NAME.to_owned()), ..draft };
+                let one = assemble_candidate(&draft, &files, task.limits.source)?;
+                warnings.extend(candidates.keep(client, task, place.clone(), one).await?);
+            }
+        }
+        Ok(candidates.told(warnings))
+    }
+
+    /// Hands the sources of one candidate to the coordinator; answers with what is to be told of it.
+    async fn keep(
+        &mut self,
+        client: &mut Client,
+        task: &Task,
+        path: String,
+        one: LoadedCandidate,
+    ) -> Result<Vec<Refusal>, Refusal> {
+        let warnings = lint_candidate(task, &one.candidate).warnings;
+        for (_, bytes) in one.blobs {
+            let _stored: BlobRef = client.put("/v1/blobs", bytes).await?;
+        }
+        let id = one.candidate.id().map_err(|error| {
+            Refusal::new("candidate/canonical", path.clone(), error.to_string(), "write smaller numbers")
+        })?;
+        self.read.push(Read { candidate: one.candidate, id, path });
+        Ok(warnings)
+    }
+
+    /// These, with what their submitter should know of them.
+    fn told(mut self, warnings: Vec<Refusal>) -> Self {
+        self.warnings = self.repeats();
+        self.warnings.extend(gathered(warnings));
+        self
     }
 
     /// The documents, for the request.
@@ -154,7 +205,6 @@ fn first(mut refusals: Vec<Refusal>) -> Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fleet_config::config::{CandidateDraft, Files, assemble_candidate};
     use fleet_config::domain::Bytes;
 
     fn read(file: &str, path: &str, source: &str) -> Read {

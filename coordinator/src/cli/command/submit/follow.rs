@@ -129,8 +129,7 @@ async fn follow_once(
     let mut client = Client::connect(&context.state).await?;
     let cells: Vec<CellView> = client.get(&format!("/v1/submissions/{submission}")).await?;
     absence.end();
-    let is_over = |cell: &CellView| matches!(cell.state.as_str(), "finished" | "ended");
-    let over = !cells.is_empty() && cells.iter().all(is_over);
+    let over = !cells.is_empty() && cells.iter().all(CellView::is_over);
     Ok(over.then_some(cells))
 }
 

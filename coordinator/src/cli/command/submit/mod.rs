@@ -5,6 +5,7 @@ mod follow;
 mod progress;
 mod target;
 
+pub(super) use candidates::CandidateText;
 pub(super) use target::fleet_classes;
 
 use super::status;
@@ -15,11 +16,12 @@ use crate::cli::{Context, Ending};
 use crate::driver::request::CellView;
 use crate::http::body::{Receipt, SubmitBody};
 use candidates::Candidates;
-use fleet_config::domain::{Reuse, SubmissionId, Task};
+use fleet_config::domain::{Reuse, SubmissionId, Task, TaskId};
 use fleet_config::refusal::Refusal;
 use progress::Progress;
 use serde::Serialize;
 use std::time::Duration;
+use tokio::sync::mpsc::Sender;
 
 #[derive(Debug, Serialize)]
 struct Answer {
@@ -72,15 +74,29 @@ struct Sent {
 }
 
 async fn post(client: &mut Client, args: &SubmitArgs) -> Result<Sent, Refusal> {
+    let (task, id) = task(client, args).await?;
+    let candidates = Candidates::read(client, &task, &args.candidates).await?;
+    put(client, id, candidates, args).await
+}
+
+async fn task(client: &mut Client, args: &SubmitArgs) -> Result<(Task, TaskId), Refusal> {
     let task: Task = client.get(&format!("/v1/tasks/{}", segment(&args.task))).await?;
     let task_id = task.id().map_err(|error| {
         Refusal::new("task/not-canonical", &args.task, error.to_string(), "add the task again")
     })?;
-    let candidates = Candidates::read(client, &task, &args.candidates).await?;
+    Ok((task, task_id))
+}
+
+async fn put(
+    client: &mut Client,
+    task: TaskId,
+    candidates: Candidates,
+    args: &SubmitArgs,
+) -> Result<Sent, Refusal> {
     let targets = if args.on.is_empty() { fleet_classes(client).await? } else { args.on.clone() };
     let reuse = if args.fresh { Reuse::Fresh } else { Reuse::Allowed };
     let body = SubmitBody {
-        task: task_id,
+        task,
         candidates: candidates.documents(),
         targets: targets.clone(),
         policy: args.policy.clone(),
@@ -98,6 +114,38 @@ async fn post(client: &mut Client, args: &SubmitArgs) -> Result<Sent, Refusal> {
 /// Sends without a word.
 pub(super) async fn send(client: &mut Client, args: &SubmitArgs) -> Result<Receipt, Refusal> {
     Ok(post(client, args).await?.receipt)
+}
+
+/// Sends candidates that came as text, without a word; answers with what their submitter should know, too.
+pub(super) async fn send_texts(
+    client: &mut Client,
+    texts: Vec<CandidateText>,
+    args: &SubmitArgs,
+) -> Result<(Receipt, Vec<Refusal>), Refusal> {
+    let (task, id) = task(client, args).await?;
+    let candidates = Candidates::take(client, &task, texts).await?;
+    let Sent { candidates, targets: _, receipt } = put(client, id, candidates, args).await?;
+    Ok((receipt, candidates.warnings))
+}
+
+/// Waits for the end of a submission, at most as long as `limit`, and tells `told` what happens; answers with the cells as
+/// they stand then.
+pub(super) async fn wait_within(
+    context: &Context,
+    submission: SubmissionId,
+    limit: Duration,
+    told: Sender<String>,
+) -> Result<Vec<CellView>, Refusal> {
+    let path = format!("/v1/submissions/{submission}");
+    let cells: Vec<CellView> = Client::connect(&context.state).await?.get(&path).await?;
+    if !cells.is_empty() && cells.iter().all(CellView::is_over) {
+        return Ok(cells);
+    }
+    let mut progress = Progress::told(&cells, told);
+    match tokio::time::timeout(limit, follow::follow(context, submission, &mut progress, limit)).await {
+        Ok(cells) => cells,
+        Err(_late) => Client::connect(&context.state).await?.get(&path).await,
+    }
 }
 
 /// Waits for the end of a submission without a word and answers with its cells.

@@ -2,10 +2,12 @@
 
 use crate::cli::Context;
 use crate::cli::output::{Output, note, short};
+use crate::driver::request::CellView;
 use crate::driver::watch::WatchEvent;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+use tokio::sync::mpsc::Sender;
 
 /// What was heard of the cells so far, and how it is shown.
 #[derive(Debug)]
@@ -29,6 +31,8 @@ pub(super) struct Progress {
 enum Show {
     Bar(ProgressBar),
     Lines,
+    /// To whoever asked for it; what they do not take in time is left out.
+    Told(Sender<String>),
     Nothing,
 }
 
@@ -53,6 +57,12 @@ impl Progress {
         Self::shown_as(Show::Nothing, 0, BTreeMap::new())
     }
 
+    /// Tells `to` what happens to `cells`.
+    pub(super) fn told(cells: &[CellView], to: Sender<String>) -> Self {
+        let label = |cell: &CellView| (cell.cell.to_string(), format!("{} on {}", cell.name, cell.class));
+        Self::shown_as(Show::Told(to), cells.len() as u64, cells.iter().map(label).collect())
+    }
+
     fn shown_as(show: Show, total: u64, labels: BTreeMap<String, String>) -> Self {
         Self {
             show,
@@ -68,12 +78,19 @@ impl Progress {
 
     /// Takes an event in, and shows it where it is news.
     pub(super) fn show(&mut self, event: &WatchEvent) {
-        if let Some(line) = self.take(event) {
-            self.say(&line);
+        let line = self.take(event);
+        match &self.show {
+            Show::Bar(bar) => {
+                bar.set_position(self.finished.len() as u64);
+                bar.set_message(self.running());
+            }
+            Show::Told(_) if line.is_none() && event.kind == "stage" => {
+                self.say(&format!("{}: {}", self.label(&event.cell), event.detail));
+            }
+            Show::Told(_) | Show::Lines | Show::Nothing => {}
         }
-        if let Show::Bar(bar) = &self.show {
-            bar.set_position(self.finished.len() as u64);
-            bar.set_message(self.running());
+        if let Some(line) = line {
+            self.say(&line);
         }
     }
 
@@ -140,6 +157,7 @@ impl Progress {
         match &self.show {
             Show::Bar(bar) => bar.suspend(|| note(line)),
             Show::Lines => note(line),
+            Show::Told(to) => drop(to.try_send(line.to_owned())),
             Show::Nothing => {}
         }
     }
@@ -180,6 +198,19 @@ mod tests {
             node: String::new(),
             index: None,
         }
+    }
+
+    #[test]
+    fn a_program_is_told_stages_too_and_one_that_does_not_listen_holds_nothing_up() {
+        let (sender, mut receiver) = tokio::sync::mpsc::channel(1);
+        let labels = BTreeMap::from([("c1".to_owned(), "tiled on cpu:x86-64-v2".to_owned())]);
+        let mut progress = Progress::shown_as(Show::Told(sender), 1, labels);
+        progress.show(&event("stage", "c1", "timing"));
+        progress.show(&event("finished", "c1", "ok"));
+        assert_eq!(receiver.try_recv(), Ok("tiled on cpu:x86-64-v2: timing".to_owned()));
+        assert!(receiver.try_recv().is_err(), "there was no room for more");
+        progress.show(&event("finished", "c1", "ok"));
+        assert!(receiver.try_recv().is_err(), "a restart tells it again");
     }
 
     #[test]
