@@ -46,6 +46,7 @@ pub fn worker_main() -> ExitCode {
 
 /// Ends this process some time after nobody is left to give orders, also while it waits for a kernel that never ends. A
 /// node that is killed takes its children with it; a worker that a tool has started is none of them.
+#[expect(clippy::disallowed_methods, reason = "whoever waits here hopes to be gone before")]
 fn end_with_the_node(socket: &UnixStream) -> io::Result<()> {
     let socket = socket.try_clone()?;
     let watch = move || {
