@@ -105,8 +105,9 @@ impl DirtyDirectories {
     }
 }
 
-/// Makes the entries of a directory durable.
+/// Makes the entries of a directory durable; the empty path is the working directory, as the parent of a bare name is.
 pub fn sync_directory(path: &Path) -> Result<(), DiskError> {
+    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     let directory = File::open(path).map_err(DiskError::at(DiskAction::Open, path))?;
     directory.sync_all().map_err(DiskError::at(DiskAction::Sync, path))
 }
@@ -168,4 +169,18 @@ pub fn read_file_limited(file: File, path: &Path, bytes_max: u64) -> Result<Vec<
         return Err(DiskError::at(DiskAction::Read, path)(error));
     }
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_directory_of_a_bare_name_is_the_working_directory() {
+        sync_directory(Path::new("name").parent().unwrap()).unwrap();
+        assert!(sync_directory(Path::new("absent/name").parent().unwrap()).is_err());
+        let mut dirty = DirtyDirectories::default();
+        dirty.mark_parent(Path::new("name"));
+        dirty.sync().unwrap();
+    }
 }

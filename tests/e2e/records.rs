@@ -1,9 +1,15 @@
 //! Questions, exports, bundles, mirrors and audits of a real ledger, without its coordinator.
 
 use crate::CLASS;
+use ed25519_dalek::SigningKey;
+use fleet_config::domain::{Digest, LeafIndex, SandboxLevel};
 use fleet_tests::fleet::Fleet;
 use fleet_tests::process::run;
 use fleet_tests::{python, saxpy};
+use ledger::blob::BlobStore;
+use ledger::claim::{Claim, Question, SignedClaim, Tree, ask, parse_decimal};
+use ledger::entry::Entry;
+use ledger::log::{LogReader, LogSigner};
 use serde_json::Value;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -37,6 +43,7 @@ fn a_ledger_answers_without_its_coordinator_and_leaves_as_files_that_others_chec
     exports(&fleet);
     bundles(&fleet, &vkey, &leaf);
     audits(&fleet, &leaf);
+    claims(&fleet, &vkey, &leaf);
     mirrors(&fleet, &vkey, &leaf);
 }
 
@@ -162,6 +169,74 @@ fn audits(fleet: &Fleet, leaf: &str) {
     let output = fleet.muster(&["audit", leaf]);
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(said.contains("this candidate: 1 attempts") && said.contains("root "), "{said}");
+}
+
+fn claims(fleet: &Fleet, vkey: &str, leaf: &str) {
+    let (key, out) = (fleet.path("ada.key"), fleet.path("fast.claim"));
+    let make = |record: &str, ratio: &str| {
+        let named = ["--key", text(&key), "--name", "ada.example", "--out", text(&out)];
+        fleet.refusal(&[&["claim", "make", record, "--at-least", ratio][..], &named].concat())["code"].clone()
+    };
+    // One lease alone bears out nothing, however fast it was.
+    assert_eq!(make(leaf, "1.001"), "claim/not-supported");
+    assert_eq!(make("0", "2"), "claim/not-a-result");
+    assert!(!out.exists() && !key.exists(), "nothing is signed before it is borne out");
+
+    // A signed exaggeration is told from what the ledger shows; a changed one is void.
+    let folder = fleet.state().join("ledger");
+    let signed = exaggeration(&folder, vkey, leaf);
+    let sound = String::from_utf8(signed.to_bytes().expect("canonical JSON")).expect("UTF-8");
+    std::fs::write(&out, &sound).expect("a writable folder");
+    let nowhere = fleet.path("nowhere");
+    let check = |further: &[&str]| {
+        let first =
+            ["--json", "--state", text(&nowhere), "claim", "check", text(&out), "--folder", text(&folder)];
+        let output = run("muster", &[&first[..], &["--vkey", vkey], further].concat());
+        let answer: Value = serde_json::from_slice(&output.stdout).expect("an answer");
+        (output.status.code(), answer)
+    };
+    let (code, answer) = check(&["--signer", &signed.signer]);
+    let told = (code, answer["verdict"].as_str().expect("a verdict"));
+    assert!(told == (Some(6), "weaker") || told == (Some(1), "not_supported"), "{answer:#}");
+    assert!(
+        answer["then"]["found"]["high"].as_u64() > Some(0) && answer["is_signer_known"] == true,
+        "{answer:#}"
+    );
+    assert_eq!(answer["denominators"]["attempts"], 1, "{answer:#}");
+    let (code, answer) = check(&["--signer", vkey]);
+    assert_eq!((code, &answer["verdict"]), (Some(4), &"void".into()), "{answer:#}");
+    std::fs::write(&out, sound.replace("\"attempts\":1,", "\"attempts\":0,")).expect("a writable folder");
+    let (code, answer) = check(&[]);
+    assert_eq!(
+        (code, &answer["verdict"], &answer["then"]),
+        (Some(4), &"void".into(), &Value::Null),
+        "{answer:#}"
+    );
+}
+
+/// A claim that the result at `leaf` is a thousand times as fast as the baseline, signed.
+fn exaggeration(folder: &Path, vkey: &str, leaf: &str) -> SignedClaim {
+    let log = LogReader::open(folder, &vkey.parse().expect("a key")).expect("a ledger");
+    let checkpoint = log.checkpoint().clone();
+    let entries: Vec<(LeafIndex, Vec<u8>)> =
+        log.entries(0..checkpoint.size).map(|entry| entry.expect("an entry")).collect();
+    let (_, bytes) = &entries[leaf.parse::<usize>().expect("a leaf")];
+    let entry = Entry::read(bytes).expect("an entry");
+    let result = entry.body.result().expect("a result");
+    let question = Question {
+        task: result.task,
+        candidate: result.candidate,
+        class: result.class,
+        case: None,
+        least_sandbox: SandboxLevel::None,
+    };
+    let blobs = BlobStore::open(folder);
+    let mut blob = |digest: &Digest| blobs.read_unchecked(digest, 1 << 20).ok().flatten();
+    let answer = ask(&question, &entries, checkpoint.size, &mut blob).expect("a row of the ranking");
+    let tree = Tree { origin: checkpoint.origin, size: checkpoint.size, root: checkpoint.root };
+    let claim = Claim::of(question, parse_decimal("1000").expect("a ratio"), tree, &answer);
+    let signer = LogSigner::new("ada.example", SigningKey::from_bytes(&[6; 32])).expect("a name");
+    SignedClaim::sign(claim, &signer).expect("canonical JSON")
 }
 
 fn mirrors(fleet: &Fleet, vkey: &str, leaf: &str) {

@@ -60,8 +60,9 @@ pub fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     }
 }
 
-/// Syncs the entries of a folder.
+/// Syncs the entries of a folder; the empty path is the working folder, as the parent of a bare name is.
 pub fn sync_folder(path: &Path) -> std::io::Result<()> {
+    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     File::open(path)?.sync_all()
 }
 
@@ -123,6 +124,12 @@ mod tests {
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
             assert_eq!(read_private(&path).unwrap_err().code, "state/secret-readable", "{mode:o}");
         }
+    }
+
+    #[test]
+    fn the_folder_of_a_bare_name_is_the_working_folder() {
+        sync_folder(Path::new("name").parent().unwrap()).unwrap();
+        assert!(sync_folder(Path::new("absent/name").parent().unwrap()).is_err());
     }
 
     #[test]
