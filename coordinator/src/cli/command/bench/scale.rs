@@ -9,12 +9,13 @@ use fleet_config::domain::LeafIndex;
 use fleet_config::refusal::Refusal;
 use ledger::cores::{self, on_all_cores};
 use ledger::entry::{Signers, check};
-use ledger::index::{Index, ReuseKey};
+use ledger::index::{Index, IndexError, ReuseKey};
 use ledger::log::{LogReader, LogSigner, LogWriter, VerifierKey};
 use ledger::query::{Filter, Query};
 use ledger::verify::verify_log;
 use std::fmt::Display;
 use std::path::Path;
+use std::time::Duration;
 
 /// Entries that are made, checked and appended together.
 const BATCH: u64 = 1000;
@@ -22,6 +23,10 @@ const BATCH: u64 = 1000;
 const QUESTIONS_MAX: u64 = 1000;
 /// Entries whose signatures are checked together while verifying: bounds memory.
 const CHECKED_TOGETHER: usize = 4096;
+
+/// How often, and how long after each other, a lock that is about to go is tried.
+const LOCKED_TRIES: u32 = 500;
+const LOCKED_WAIT: Duration = Duration::from_millis(10);
 
 /// A step failed; the text says which and why.
 type Failure = String;
@@ -152,6 +157,19 @@ fn proofs(log: &LogReader) -> Result<Row, Failure> {
         .with_goal(Goal::at_most(worst, 5.0, " ms p99")))
 }
 
+/// Opens an index that this process has just closed. Its lock is a file's, which a program that another thread is about to
+/// start holds too until it begins: that is waited for.
+fn opened_again(path: &Path, log: &LogReader) -> Result<Index, Failure> {
+    for _ in 0..LOCKED_TRIES {
+        match Index::open(path, log) {
+            Ok((index, _)) => return Ok(index),
+            Err(IndexError::Locked) => std::thread::park_timeout(LOCKED_WAIT),
+            Err(error) => return Err(at("index")(error)),
+        }
+    }
+    Err(at("index")(IndexError::Locked))
+}
+
 fn questions(folder: &Path, log: &LogReader, records: u64) -> Result<Vec<Row>, Failure> {
     let path = folder.join("index");
     let clock = Clock::start();
@@ -159,7 +177,7 @@ fn questions(folder: &Path, log: &LogReader, records: u64) -> Result<Vec<Row>, F
     let rate = log.size() as f64 / clock.now().as_secs_f64();
     drop(index);
     let start = clock.now();
-    let (index, _) = Index::open(&path, log).map_err(at("index"))?;
+    let index = opened_again(&path, log)?;
     let again = log.size() as f64 / (clock.now() - start).as_secs_f64();
     let mut rows = vec![
         Row::new("index made from the log", format!("{rate:.0} records/s")).with_goal(Goal::at_least(
