@@ -52,7 +52,7 @@ pub(super) enum LedgerCommand {
 
 #[derive(Debug, Args)]
 pub(super) struct MirrorArgs {
-    /// A ledger folder, or the address http://HOST[:PORT][/PATH] of its files
+    /// A ledger folder, or the address http://HOST:PORT/PATH of its files
     #[arg(long, value_name = "DIR|URL")]
     pub from: String,
     /// Folder of the mirror: an empty one, or the mirror of an earlier run

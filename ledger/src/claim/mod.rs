@@ -2,7 +2,7 @@
 //!
 //! A claim names its question (task, candidate, class, case), the tree that answers it, what was found there and what
 //! stands behind it: its denominators. [`Claim::of`] words one, [`SignedClaim::sign`] signs it with a named key,
-//! [`check`] asks the ledger the same question again, at the claimed size and now. Pure: entries and roots come from
+//! `check` asks the ledger the same question again, at the claimed size and now. Pure: entries and roots come from
 //! the caller, blobs through a function. `docs/LEDGER.md` has the format.
 
 mod answer;

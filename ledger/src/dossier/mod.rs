@@ -1,6 +1,6 @@
 //! Evidence bundles: everything that belongs to one result in one file, checked offline with the log's key alone.
 //!
-//! `collect` gathers it from a log, [`archive`] is the file (POSIX ustar), [`check`] believes nothing but the key: each
+//! `collect` gathers it from a log, [`archive`] is the file (POSIX ustar), `check` believes nothing but the key: each
 //! entry is proven to be in the signed tree, and all of them together pass the checks that verification of a whole ledger
 //! makes of them ([`crate::verify::semantic`]). `docs/LEDGER.md` has the format.
 
