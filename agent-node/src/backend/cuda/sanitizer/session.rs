@@ -72,7 +72,7 @@ pub(super) fn watch(
     let mut line = Line { socket, interrupt: &request.worker.interrupt };
     let conversed = converse(&mut line, setting.check, subject, request);
     drop(line);
-    let (exit, output) = end(child)?;
+    let (exit, output) = end(child, &conversed)?;
     let (addresses, trouble) = conversed.map_err(|Unwatched(cause)| {
         let said = String::from_utf8_lossy(&output);
         tracing::warn!(cause, said = %said.trim(), "compute-sanitizer gave no answer");
@@ -211,9 +211,11 @@ fn launch_limit(usual: Milliseconds) -> Duration {
     usual.duration().saturating_mul(SLOWER).min(LAUNCH_MAX)
 }
 
-/// Waits for the end of the tool, which follows that of the worker, and hands on what both printed.
-fn end(mut child: Child) -> Result<(ExitHow, Vec<u8>), Unwatched> {
-    let exit = child.wait(END_LIMIT).map_err(|error| failed("wait for its end", error))?;
+/// Waits for the end of the tool, which follows that of the worker, and hands on what both printed. Where nothing is to be
+/// learnt any more both are killed: the device is wanted back.
+fn end(mut child: Child, conversed: &Result<Conversed, Unwatched>) -> Result<(ExitHow, Vec<u8>), Unwatched> {
+    let exit = if conversed.is_ok() { child.wait(END_LIMIT) } else { child.kill() };
+    let exit = exit.map_err(|error| failed("wait for its end", error))?;
     Ok((exit.how, exit.output.bytes))
 }
 
