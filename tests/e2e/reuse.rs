@@ -38,6 +38,12 @@ fn the_same_submission_again_is_answered_from_the_ledger() {
         assert!(cells.iter().all(|cell| cell["reused"] == true && cell["attempts"] == 0), "{cells:#?}");
         assert_eq!(fleet.book().size, before.size, "answering from the ledger adds no entry");
     }
+    let pace = &fleet.json(&["status"])["totals"]["pace"];
+    assert_eq!(
+        pace["experiments"],
+        if dirty { 4 } else { 2 },
+        "what was answered again is no experiment: {pace}"
+    );
 
     let grants = fleet.book().grants.len();
     let fresh = fleet.submit("saxpy", &candidates, &["--on", CLASS, "--fresh"]);

@@ -87,8 +87,7 @@ pub trait Backend: Send + Sync {
 
     /// Runs one screen. What goes wrong beside the candidate is a failure or [`screen::Finding::NotRun`]; never a pass.
     fn screen(&self, _device: &DeviceId, request: &ScreenRequest<'_>) -> Result<Screening, Failure> {
-        let cause = format!("this device kind has no screen {}", request.screen);
-        Ok(Screening::not_run(cause, "submit to a device kind that offers it"))
+        Ok(Screening::not_offered(request.screen))
     }
 
     /// The volatile part of the fingerprint, now.

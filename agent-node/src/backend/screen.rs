@@ -67,6 +67,13 @@ impl Screening {
         let missing = Missing { cause: cause.into(), next: next.into() };
         Self { finding: Finding::NotRun(missing), detail: String::new(), lost_update: None, runs: Vec::new() }
     }
+    /// A screen of another device kind.
+    pub fn not_offered(screen: Screen) -> Self {
+        Self::not_run(
+            format!("this device kind has no screen {screen}"),
+            "submit to a device kind that offers it",
+        )
+    }
     /// Looked at, and nothing seen.
     pub fn no_fault_found(detail: impl Into<String>) -> Self {
         Self { finding: Finding::NoFaultFound, detail: detail.into(), lost_update: None, runs: Vec::new() }

@@ -168,7 +168,7 @@ fn stage_of(code: &str) -> Option<ValidationStage> {
     let (room, _) = code.split_once('/')?;
     match room {
         "determinism" => Some(ValidationStage::Determinism),
-        "run" if code == "run/late-write" => Some(ValidationStage::PostRun),
+        "run" if matches!(code, "run/late-write" | "run/traced") => Some(ValidationStage::PostRun),
         _ => None,
     }
 }

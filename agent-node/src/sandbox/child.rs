@@ -19,6 +19,9 @@ const POLL_WITHOUT_DESCRIPTOR: Duration = Duration::from_millis(10);
 /// How often a waiting caller asks whether it was interrupted: a cancelled compiler ends within this.
 const ASK_EVERY: Duration = Duration::from_millis(100);
 
+/// How long a killed child may take until its threads are looked at for some that wait to be taken.
+const LOOK_FOR_TRACED_EVERY: Duration = Duration::from_millis(10);
+
 /// A child that runs. Dropping it kills its group and reaps it.
 #[derive(Debug)]
 pub struct Child {
@@ -137,7 +140,7 @@ impl Child {
         if self.exit.is_some() {
             return Ok(true);
         }
-        self.ended(libc::WNOHANG)
+        self.has_ended()
     }
 
     /// Its end, if it has ended.
@@ -198,11 +201,23 @@ impl Child {
         }
     }
 
-    /// Whether the child has ended; without `WNOHANG` in `flags`, waits for it. Leaves it to be reaped.
-    fn ended(&self, flags: i32) -> Result<bool, WaitError> {
+    /// Takes the ends of threads of it that made this process their tracer, which only an unconfined child can do: the
+    /// kernel keeps each for its tracer, and lets the process end after them.
+    fn take_traced_threads(&self) {
+        for thread in threads_of(self.id).filter(|thread| *thread != self.id) {
+            let mut status = 0;
+            let flags = libc::__WALL | libc::WNOHANG;
+            // SAFETY: `status` is writable memory of the right type for the whole call. A thread that is nobody's ward is
+            // refused, which is the answer for nearly all.
+            let _ = unsafe { libc::waitpid(thread.as_raw_nonzero().get(), &raw mut status, flags) };
+        }
+    }
+
+    /// Whether the child has ended. Leaves it to be reaped.
+    fn has_ended(&self) -> Result<bool, WaitError> {
         loop {
             let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
-            let flags = libc::WEXITED | libc::WNOWAIT | flags;
+            let flags = libc::WEXITED | libc::WNOWAIT | libc::WNOHANG;
             // SAFETY: `info` is writable memory of the right type for the whole call.
             let done = unsafe { libc::waitid(libc::P_PID, self.id(), info.as_mut_ptr(), flags) };
             if done == 0 {
@@ -227,7 +242,10 @@ impl Child {
         let _ = kill_process(self.id, Signal::KILL);
         let _ = kill_process_group(self.id, Signal::KILL);
         self.group.iter().for_each(Group::kill);
-        self.ended(0)?;
+        while !self.has_ended()? {
+            self.pause(LOOK_FOR_TRACED_EVERY)?;
+            self.take_traced_threads();
+        }
         // Its children may have made more between the two kills and now.
         let _ = kill_process_group(self.id, Signal::KILL);
         if let Some(first) = self.first {
@@ -304,6 +322,13 @@ impl Drop for Child {
         // Nobody is left to tell; the kernel refuses only if the child was reaped behind our back.
         let _ = self.reap(None);
     }
+}
+
+/// The threads that a process has now; none if nobody can say.
+pub(crate) fn threads_of(process: Pid) -> impl Iterator<Item = Pid> {
+    let listed = std::fs::read_dir(format!("/proc/{}/task", process.as_raw_nonzero())).ok();
+    let entries = listed.into_iter().flatten().flatten();
+    entries.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?))
 }
 
 fn span(time: libc::timeval) -> Duration {

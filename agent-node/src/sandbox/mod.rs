@@ -33,6 +33,7 @@ mod view;
 mod worker;
 
 pub use cgroup::adopt_cgroup;
+pub(crate) use child::threads_of;
 pub use child::{Captured, Child, Exit, ExitHow, WaitError};
 pub use launcher::launcher_main;
 pub use namespaces::Isolation;

@@ -184,7 +184,8 @@ impl Bench {
         self.backend.screen(&DeviceId("CPU-test".to_owned()), &request).unwrap()
     }
 
-    fn options(&self, limit: u64) -> WorkerOptions {
+    /// How a worker is opened whose kernel has `limit` milliseconds.
+    pub(crate) fn options(&self, limit: u64) -> WorkerOptions {
         WorkerOptions {
             folder: tempfile::tempdir_in(self.folder.path()).unwrap().keep(),
             confinement: Confinement::Required,

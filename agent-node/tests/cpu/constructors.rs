@@ -4,7 +4,7 @@ use crate::bench::{Bench, Given, bench, bytes, evaluate, floats, launch, output,
 use crate::hostile::ANSWER;
 use agent_node::backend::{Backend, Failure, Worker, WorkerOptions};
 use agent_node::sandbox::Confinement;
-use fleet_config::domain::{Blame, Cause, DeviceId, FaultKind, Milliseconds, Status};
+use fleet_config::domain::{Blame, Cause, DeviceId, FaultKind, Status};
 
 const N: usize = 64;
 /// A launch limit below the shortest limit of a load.
@@ -138,14 +138,7 @@ fn a_constructor_cannot_kill_its_confined_process_and_is_blamed_where_it_can() {
     // The sandbox refuses the signal, so that the candidate goes on as if nothing had been asked.
     let artefact = bench.compile(&source("raise(SIGKILL);"), "f", None).unwrap();
     assert!(works(bench.worker(&artefact, PATIENT).unwrap().as_mut()).unwrap());
-    let folder = tempfile::tempdir().unwrap();
-    let options = WorkerOptions {
-        folder: folder.path().to_owned(),
-        confinement: Confinement::UnsafeNone,
-        launch_limit: Milliseconds(PATIENT),
-        memory: 1 << 20,
-        interrupt: bench.interrupt.clone(),
-    };
+    let options = WorkerOptions { confinement: Confinement::UnsafeNone, ..bench.options(PATIENT) };
     let killed = bench.backend.open(&DeviceId("CPU-test".to_owned()), &artefact, &options).err().unwrap();
     let cause = is_the_candidates(&killed, Status::RuntimeError, "launch/worker-ended");
     assert_eq!((cause.fault, cause.vendor_code.as_deref()), (Some(FaultKind::Killed), Some("SIGKILL")));

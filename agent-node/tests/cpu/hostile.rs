@@ -1,8 +1,9 @@
 //! Candidates that want a better time than they earn: what they can reach in their own process, and what it gains them.
 
 use crate::bench::{Bench, Given, bench, bench_of_one_thread, bytes, launch, output, ramp};
-use agent_node::backend::{Interrupt, Worker};
-use fleet_config::domain::Status;
+use agent_node::backend::{Backend, Interrupt, Worker, WorkerOptions};
+use agent_node::sandbox::Confinement;
+use fleet_config::domain::{DeviceId, Status};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -173,4 +174,45 @@ fn a_cancel_ends_an_endless_launch_and_a_compiler_long_before_their_limits() {
     assert_eq!(failure.outcome.status, Status::Infrastructure, "{failure:?}");
     let took = agent_node::clock::monotonic() - start;
     assert!(took < Duration::from_secs(20), "{took:?} of two limits of 60 s");
+}
+
+/// The kernel stops no other thread for one that waits for its tracer, never calls the process stopped, and lets it end only
+/// after that thread is taken.
+#[test]
+fn a_thread_that_asks_to_be_traced_is_named_and_its_worker_ends() {
+    let Some(bench) = bench() else { return };
+    let several = std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1);
+    for (whose, there) in [("gettid() == getpid()", true), ("gettid() != getpid()", several)] {
+        // Every block takes a while, so that each thread gets some.
+        let body = format!(
+            "if ({whose}) asked = ptrace(PTRACE_TRACEME, 0, 0, 0);\n\
+             volatile int spin = 0; for (int i = 0; i < 100000; ++i) spin = spin + i;\n\
+             if (blockIdx.x == 0) for (int i = 0; i < n; ++i) y[i] = (float)asked;"
+        );
+        let source = format!(
+            "#include <sys/ptrace.h>\n#include <unistd.h>\nstatic volatile long asked = -1;\n{}",
+            source(&body)
+        );
+        let artefact = bench.compile(&source, "f", None).unwrap();
+        let shape = launch(64, 1, vec![Given::In(bytes(&ramp(N))), output(N), Given::Int(4096)]);
+        // The sandbox refuses the call, and the launch is like any other.
+        let mut confined = bench.worker(&artefact, 60_000).unwrap();
+        crate::bench::prepare(confined.as_mut(), "f", &shape);
+        confined.launch().unwrap();
+        assert_eq!(confined.read(1).unwrap()[..4], (-1.0_f32).to_le_bytes(), "{whose}");
+        if !there {
+            continue;
+        }
+        let options = WorkerOptions { confinement: Confinement::UnsafeNone, ..bench.options(5_000) };
+        let mut free = bench.backend.open(&DeviceId("CPU-test".to_owned()), &artefact, &options).unwrap();
+        crate::bench::prepare(free.as_mut(), "f", &shape);
+        // On a crowded machine one thread may take all blocks of a launch.
+        let failure = (0..100).find_map(|_| free.launch().err()).expect(whose);
+        // If another thread took the signal, the traced one stops too, and stays so in the next launch.
+        let (status, code) = (failure.outcome.status, failure.outcome.cause.unwrap().code);
+        let named = (Status::Suspicious, "run/traced");
+        let hung = (Status::Timeout, "launch/time-limit");
+        assert!([named, hung].contains(&(status, code.as_str())), "{whose}: {status:?} {code}");
+        free.finish();
+    }
 }

@@ -12,6 +12,7 @@
 mod admission;
 mod listing;
 mod nodes;
+pub mod pace;
 mod perform;
 pub mod request;
 mod retell;
@@ -19,6 +20,7 @@ mod turn;
 mod views;
 pub mod watch;
 
+use crate::clock::Clock;
 use crate::commit::{CommitHandle, CommitRequest};
 use crate::journal::Journal;
 use crate::scheduler::Scheduler;
@@ -29,6 +31,7 @@ use crate::transport::{ConnectionId, NodeConnection, TransportEvent};
 use fleet_config::domain::{CellId, Fence, NodeId};
 use fleet_config::refusal::Refusal;
 use ledger::blob::BlobStore;
+use pace::Pace;
 use request::Request;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
@@ -94,6 +97,8 @@ pub struct Driver {
     /// The newest checkpoint, and when it may be told next.
     checkpoints: tokio::sync::watch::Receiver<String>,
     checkpoint_due: Duration,
+    clock: Clock,
+    pace: Pace,
     stop: bool,
 }
 

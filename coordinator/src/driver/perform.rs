@@ -148,6 +148,9 @@ impl Driver {
     }
 
     fn publish(&mut self, event: Event) {
+        if matches!(event, Event::CellFinished { ending: Ending::Result { .. }, .. }) {
+            self.pace.count(self.clock.now());
+        }
         let line =
             |kind: &str, cell: Option<CellId>, detail: String, node: Option<NodeId>, index| WatchEvent {
                 sequence: 0,

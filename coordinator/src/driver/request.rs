@@ -154,4 +154,6 @@ pub struct Summary {
     pub cells_running: u64,
     pub cells_finished: u64,
     pub submissions_open: u64,
+    /// Absent until an experiment has ended, and an hour after the last.
+    pub pace: Option<super::pace::PaceView>,
 }

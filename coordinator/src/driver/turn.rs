@@ -1,5 +1,6 @@
 //! One turn of the loop after another: wait, take a batch, step, make facts durable, perform.
 
+use super::pace::Pace;
 use super::{Driver, DriverError, Farewell, Internal, Parts, TURN_MAX};
 use crate::clock::Clock;
 use crate::driver::request::Request;
@@ -83,6 +84,8 @@ impl Driver {
             next_request: 0,
             overflow: VecDeque::new(),
             internal,
+            clock: Clock::start(),
+            pace: Pace::default(),
             stop: false,
         };
         let ended = driver.turn_after_turn(&mut channels, history).await;
@@ -94,11 +97,10 @@ impl Driver {
         channels: &mut Channels,
         history: Vec<LedgerEvent>,
     ) -> Result<(), DriverError> {
-        let clock = Clock::start();
-        self.recover(&clock, history)?;
+        self.recover(history)?;
         while !self.stop {
             let wake =
-                self.scheduler.next_wake().map_or(IDLE, |due| due.saturating_sub(clock.now()).min(IDLE));
+                self.scheduler.next_wake().map_or(IDLE, |due| due.saturating_sub(self.clock.now()).min(IDLE));
             let first = channels.wait(wake).await;
             let mut inputs = Vec::new();
             self.take(first, &mut inputs);
@@ -109,16 +111,18 @@ impl Driver {
                 }
             }
             inputs.push(Input::Tick);
-            self.turn(&clock, inputs)?;
-            self.tell_checkpoint(clock.now());
+            self.turn(inputs)?;
+            self.tell_checkpoint(self.clock.now());
         }
         Ok(())
     }
 
     /// Ledger entries are applied before any lease is granted.
-    fn recover(&mut self, clock: &Clock, history: Vec<LedgerEvent>) -> Result<(), DriverError> {
+    fn recover(&mut self, history: Vec<LedgerEvent>) -> Result<(), DriverError> {
         let inputs = history.into_iter().map(Input::Ledger).chain([Input::RecoveryComplete]).collect();
-        self.turn(clock, inputs)?;
+        self.turn(inputs)?;
+        // What ended in an earlier life is no pace of this one.
+        self.pace = Pace::default();
         self.retell_open();
         Ok(())
     }
@@ -139,10 +143,10 @@ impl Driver {
     ///
     /// Crash before the sync: nothing was said to anybody, replay knows nothing of it. Crash after it: replay
     /// knows the facts and performs what follows from them again.
-    fn turn(&mut self, clock: &Clock, inputs: Vec<Input>) -> Result<(), DriverError> {
+    fn turn(&mut self, inputs: Vec<Input>) -> Result<(), DriverError> {
         let mut effects = Vec::new();
         for input in inputs {
-            effects.extend(self.scheduler.step(clock.now(), input));
+            effects.extend(self.scheduler.step(self.clock.now(), input));
         }
         let mut facts = Vec::new();
         let mut rest = Vec::with_capacity(effects.len());

@@ -180,6 +180,7 @@ impl Driver {
             cells_running: (totals.leased + totals.ending) as u64,
             cells_finished: (all - open) as u64,
             submissions_open: totals.submissions_open as u64,
+            pace: self.pace.view(self.clock.now()),
         }
     }
 }

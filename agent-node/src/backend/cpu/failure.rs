@@ -39,8 +39,19 @@ pub(super) fn interrupted(stage: Stage) -> Failure {
 pub(super) fn late_write(case: &str) -> Failure {
     let message = "outputs changed after the launch had said that it was done";
     let hint = "finish all work inside the launch; time is taken until every output stands";
+    suspicious(case, "run/late-write", message, hint)
+}
+
+/// A worker that cannot be held still between its launches.
+pub(super) fn traced(case: &str) -> Failure {
+    let message = "a thread of the launch asked to be traced, and cannot be stopped between launches";
+    let hint = "take the call of ptrace out; a node with its sandbox refuses it";
+    suspicious(case, "run/traced", message, hint)
+}
+
+fn suspicious(case: &str, code: &str, message: &str, hint: &str) -> Failure {
     let blame = Blame::Nobody; // whoever's worker it is
-    let mut outcome = outcome(Status::Suspicious, Stage::Validate, blame, "run/late-write", message, hint);
+    let mut outcome = outcome(Status::Suspicious, Stage::Validate, blame, code, message, hint);
     if let Some(cause) = &mut outcome.cause {
         cause.case = Some(case.to_owned());
     }

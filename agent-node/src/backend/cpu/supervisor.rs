@@ -5,7 +5,7 @@ use super::failure::{self, infrastructure};
 use super::fault::{Located, Report, explain, is_read_only};
 use super::layout::{Placement, Segment, canary, file_bytes, layout, mix};
 use super::limits;
-use super::motion;
+use super::motion::{self, Stop};
 use super::order::write_step;
 use super::screen::Arrangement;
 use super::shared::SharedFile;
@@ -156,7 +156,18 @@ impl CpuWorker {
         let _ = futex::wake(&control.ring, futex::Flags::empty(), 1);
         let time = self.wait_for_answer(started, question.limit(self.options.launch_limit))?;
         let Some(child) = &self.child else { return Ok(time) };
-        let standing = watch.across(&self.shared, || motion::stop(child)).map_err(stop_failed)?;
+        let (standing, stop) = watch.across(&self.shared, || motion::stop(child));
+        match stop {
+            Ok(Stop::Still) => {}
+            Ok(Stop::Traced) => {
+                self.end();
+                return Err(failure::traced(self.case()));
+            }
+            Err(error) => {
+                self.end();
+                return Err(stop_failed(error));
+            }
+        }
         self.answered()?;
         if let Some(failure) = verdict::late(standing, self.case()) {
             self.end();

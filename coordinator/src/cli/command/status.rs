@@ -4,6 +4,7 @@ use crate::cli::args::StatusArgs;
 use crate::cli::client::{Client, segment};
 use crate::cli::output::{counted, short, table};
 use crate::cli::{Context, Ending};
+use crate::driver::pace::{NIGHT_HOURS, PaceView};
 use crate::driver::request::{CellView, SubmissionView};
 use crate::http::body::{CountView, SummaryView};
 use fleet_config::refusal::Refusal;
@@ -38,12 +39,24 @@ fn fleet(summary: &SummaryView) -> String {
             totals.cells_queued, totals.cells_running, totals.cells_finished, totals.submissions_open
         ),
     ];
+    lines.extend(totals.pace.as_ref().map(pace));
     if !summary.recent.is_empty() {
         let rows: Vec<_> = summary.recent.iter().map(recent).collect();
         lines.push(String::new());
         lines.push(table(&["SUBMISSION", "TASK", "CELLS", "CANDIDATES"], &rows));
     }
     lines.join("\n")
+}
+
+/// Whether it is worth waiting, and what a night brings.
+fn pace(pace: &PaceView) -> String {
+    let minutes = pace.seconds.div_ceil(60);
+    format!(
+        "pace         {} in the last {minutes} min: {} an hour, {} in a night of {NIGHT_HOURS} h if it goes on like that",
+        counted(usize::try_from(pace.experiments).unwrap_or(usize::MAX), "experiment"),
+        pace.per_hour,
+        pace.per_night
+    )
 }
 
 /// One of the newest submissions, by the digits that `muster status` takes.

@@ -109,8 +109,7 @@ pub(super) fn run(
     request: &ScreenRequest<'_>,
 ) -> Result<Screening, Failure> {
     let Some(check) = Check::of(request.screen) else {
-        let cause = format!("this device kind has no screen {}", request.screen);
-        return Ok(Screening::not_run(cause, "submit to a device kind that offers it"));
+        return Ok(Screening::not_offered(request.screen));
     };
     let tool = match tool {
         Ok(tool) => tool,
