@@ -175,6 +175,23 @@ pub trait Worker: Send {
         Vec::new()
     }
 
+    /// Lets the implementation begin anew: what it keeps in memory of its own is as it was when it was opened. A kind of
+    /// worker that cannot is ended and opened again instead.
+    fn renew(&mut self) -> Result<(), Failure> {
+        let cause = Cause {
+            code: "prepare/infrastructure".to_owned(),
+            message: "this kind of worker cannot begin anew".to_owned(),
+            ..Cause::default()
+        };
+        let (status, stage) = (Status::Infrastructure, Stage::Prepare);
+        Err(Failure::new(Outcome::failed(status, stage, Blame::Fleet, cause, "open another one")))
+    }
+
+    /// From now on waits end when `interrupt` says so, and no more by the one that the worker was opened with.
+    fn attend(&mut self, interrupt: &Interrupt) {
+        let _unused = interrupt;
+    }
+
     /// Ends the process and waits for it, whoever else uses it. Outputs read before stay with the caller.
     fn finish(self: Box<Self>);
 }

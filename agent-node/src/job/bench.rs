@@ -56,6 +56,18 @@ impl<'a> Bench<'a> {
         Ok(bench)
     }
 
+    /// The same in a process that has answered before.
+    pub(super) fn resume(
+        worker: Box<dyn Worker>,
+        run: Run<'a>,
+        inputs: Arc<Inputs>,
+        poison: u8,
+    ) -> Result<Self, Failure> {
+        let mut bench = Self { run, inputs, poison, worker };
+        bench.load().map_err(|failure| dress(run, failure))?;
+        Ok(bench)
+    }
+
     /// The same for both sides of a timing, baseline first.
     pub(super) fn open_pair(
         context: &Context<'_>,
@@ -244,6 +256,11 @@ impl<'a> Bench<'a> {
     /// What the party has printed in this process.
     pub(super) fn printed(&mut self) -> Vec<u8> {
         self.worker.printed()
+    }
+
+    /// Lets the worker wait for another question, where its kind is kept; else ends it.
+    pub(super) fn leave(self, context: &Context<'_>) {
+        context.residents.put(&self.run, self.worker, context.clock.now());
     }
 
     /// Ends the worker's process; only after this are its outputs compared.

@@ -1,6 +1,7 @@
 //! What an attempt is given: its assignment, and everything of the outside world that its steps may touch.
 
 use super::fault::{Party, Stop, infrastructure, run_limit};
+use super::residents::Residents;
 use crate::backend::{Backend, Duty, Failure, Interrupt};
 use crate::measure::clock::Clock;
 use crate::sandbox::Confinement;
@@ -123,6 +124,8 @@ pub struct Context<'a> {
     /// After a fault: what of the device's own doing the driver reports, if anything.
     pub hardware: &'a dyn Fn() -> Option<String>,
     pub blobs: &'a dyn BlobSource,
+    /// Workers that earlier questions left behind.
+    pub residents: &'a Residents,
     pub machine: &'a dyn Machine,
     pub clock: &'a dyn Clock,
     /// An empty folder of this attempt.

@@ -1,6 +1,7 @@
 //! An attempt that no fleet asked for: what a coordinator would decide, decided here, and documents that lie in memory.
 
 use super::context::{Assignment, BlobFault, BlobSource, Context, Machine, Node};
+use super::residents::Residents;
 use crate::backend::Interrupt;
 use crate::inventory::{Offer, Wish};
 use crate::measure::clock::SystemClock;
@@ -35,6 +36,7 @@ pub(super) fn context<'a>(
     node: &'a Node,
     offer: &'a Offer,
     shelf: &'a Shelf,
+    residents: &'a Residents,
     machine: &'a dyn Machine,
     folder: &'a Path,
 ) -> Context<'a> {
@@ -46,6 +48,7 @@ pub(super) fn context<'a>(
         backend: offer.backend.as_ref(),
         hardware: &|| None,
         blobs: shelf,
+        residents,
         machine,
         clock: &SystemClock,
         folder,

@@ -26,6 +26,7 @@ mod order;
 mod pair;
 mod prepare;
 pub mod rehearsal;
+mod residents;
 mod resolve;
 pub mod runner;
 mod scalar;
@@ -51,6 +52,7 @@ use tests::tests_task;
 
 pub use context::{Assignment, BlobFault, BlobSource, Context, Hold, Machine, Node};
 pub use fault::{Party, Stop};
+pub use residents::Residents;
 pub(crate) use resolve::{entries, resolved};
 pub use sign::{FinishedAttempt, SignError};
 
@@ -59,6 +61,7 @@ use context::{RunBudget, elapsed};
 use fault::infrastructure;
 use fleet_config::domain::{Blame, CheckEvidence, DeviceKind, Picoseconds, Stage, Status, ValidationStage};
 use ledger::entry::predicate::{CaseEvidence, HoldoutVerdict};
+use residents::Visit;
 use sign::Findings;
 use stages::Stages;
 use std::cell::Cell;
@@ -158,6 +161,7 @@ pub fn rehearse(context: &Context<'_>) -> Result<Rehearsed, Stop> {
         words: &Words::default(),
         stage: Stage::Validate,
     };
+    let _visit = Visit(context.residents);
     let (mut evidence, mut stages) = (Vec::new(), Stages::default());
     validate::validate(step, &mut waited, &mut evidence, &mut stages)?;
     Ok(Rehearsed { cases: evidence, checks: stages.evidence() })
@@ -209,6 +213,7 @@ fn steps(
     findings.labels = label::labels(&prepared, &compiled);
 
     let from = enter(Stage::Validate)?;
+    let _visit = Visit(context.residents);
     let limit = prepared.task.limits.run.min(context.assignment.run);
     let budget = RunBudget::new(limit);
     let step = Step {
@@ -235,6 +240,7 @@ fn steps(
     add(&mut findings.times.waited, waited);
     validated?;
     holdout::judge(step, &mut findings.holdout)?;
+    context.residents.dismiss();
 
     let from = enter(Stage::Time)?;
     let step = Step { stage: Stage::Time, ..step };

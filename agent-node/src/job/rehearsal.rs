@@ -2,7 +2,7 @@
 
 use super::fault::{Stop, cause};
 use super::local::{self, Shelf, assignment};
-use super::{Rehearsed, rehearse};
+use super::{Rehearsed, Residents, rehearse};
 use crate::backend::Failure;
 use crate::inventory::{Offer, Wish};
 use crate::machine_lock::MachineLock;
@@ -66,7 +66,8 @@ pub fn rehearse_task(
     let assignment =
         assignment(&task, &baseline(&task), &MeasurementPolicy::cpu_paired(), offer, &mut shelf)?;
     let (node, machine) = (local::node(wish), MachineLock::of_this_machine());
-    let context = local::context(&assignment, &node, offer, &shelf, &machine, folder);
+    let residents = Residents::on(&offer.description);
+    let context = local::context(&assignment, &node, offer, &shelf, &residents, &machine, folder);
     let mut rehearsal = Rehearsal {
         task: name,
         architecture: offer.description.architecture.clone(),

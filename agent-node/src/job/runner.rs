@@ -1,7 +1,7 @@
 //! Runs attempts for the session: one at a time per device, each in a folder of its own that goes with it.
 
 use super::context::{Assignment, BlobSource, Context, Machine, Node};
-use super::{AttemptError, FinishedAttempt, attempt};
+use super::{AttemptError, FinishedAttempt, Residents, attempt};
 use crate::backend::Interrupt;
 use crate::health::State;
 use crate::health::canary::Cage;
@@ -52,6 +52,7 @@ struct Slot {
     busy: Mutex<()>,
     /// Of a GPU.
     ward: Option<Ward>,
+    residents: Residents,
 }
 
 impl Slot {
@@ -60,7 +61,8 @@ impl Slot {
             DeviceKind::Gpu => Some(Ward::default()),
             DeviceKind::Cpu | DeviceKind::Compile => None,
         };
-        Self { offer, busy: Mutex::new(()), ward }
+        let residents = Residents::on(&offer.description);
+        Self { offer, busy: Mutex::new(()), ward, residents }
     }
 
     fn offered(&self) -> DeviceDescription {
@@ -130,6 +132,7 @@ impl Runner {
             hardware: &hardware,
             backend: slot.offer.backend.as_ref(),
             blobs: caller.blobs,
+            residents: &slot.residents,
             machine: self.machine.as_ref(),
             clock: self.clock.as_ref(),
             folder: folder.path(),
@@ -142,9 +145,10 @@ impl Runner {
 }
 
 impl Runner {
-    /// Looks after the GPUs that nobody works on: reports and canaries. Blocks for less than a second each.
+    /// Looks after the GPUs that nobody works on: reports, canaries, and workers that nobody asks. Blocks for less than a second each.
     pub fn tend(&self) {
         for slot in self.slots.values() {
+            slot.residents.tidy(self.clock.now());
             if let Some(ward) = &slot.ward {
                 ward.tick(self.cage(slot), self.machine.as_ref());
             }

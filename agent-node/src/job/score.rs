@@ -11,6 +11,7 @@ use super::context::{Context, RunBudget, elapsed, milliseconds};
 use super::fault::{Party, Stop};
 use super::local::{self, PATIENCE, Shelf, assignment};
 use super::prepare::{self, Prepared};
+use super::residents::Residents;
 use super::stages::Stages;
 use super::validate::{Step, validate};
 use super::words::Words;
@@ -123,7 +124,8 @@ pub fn task_strength(
     let candidate = reference(&task);
     let assignment = assignment(&task, &candidate, &MeasurementPolicy::cpu_paired(), offer, &mut shelf)?;
     let (node, machine) = (local::node(wish), MachineLock::of_this_machine());
-    let context = local::context(&assignment, &node, offer, &shelf, &machine, folder);
+    let residents = Residents::on(&offer.description);
+    let context = local::context(&assignment, &node, offer, &shelf, &residents, &machine, folder);
     let file = candidate.source.main.clone();
     let mut strength = empty(&task, offer, file);
     match score(&context, candidate, most, told, &mut strength) {

@@ -2,7 +2,7 @@
 
 use super::context::{Hold, Machine};
 use super::local::{self, Shelf};
-use super::{AttemptError, attempt, resolve};
+use super::{AttemptError, Residents, attempt, resolve};
 use crate::backend::{CompileRequest, Failure, Interrupt, Sources};
 use crate::clock;
 use crate::inventory::{Offer, Wish};
@@ -73,7 +73,9 @@ impl Tryout<'_> {
             &mut shelf,
         )?;
         let node = local::node(self.wish);
-        let context = local::context(&assignment, &node, self.offer, &shelf, self.machine, self.folder);
+        let residents = Residents::on(&self.offer.description);
+        let context =
+            local::context(&assignment, &node, self.offer, &shelf, &residents, self.machine, self.folder);
         let finished = attempt(&context)?;
         let Body::Result(record) = Entry::read(&finished.envelope)?.body else {
             return Err(TryoutError::NoResult);

@@ -3,9 +3,9 @@
 //! ```text
 //! contract     signature, sizes and launch limits: settled before this step, told here
 //! per group of cases, in the task's order
-//!   reference worker ── all draws of all its cases ── killed            expected values stay in this process
+//!   reference worker ── all draws of all its cases ── ended             expected values stay in this process
 //!   weak task?  what anybody could output without the work must fail (strength.rs)
-//!   baseline worker  ── the same draws ── killed ── compared
+//!   baseline worker  ── the same draws ── ended ── compared
 //!   smoke        candidate worker ── first case, one draw ── killed ── compared        (first group only)
 //!   cases        candidate worker for each case ── per draw: fresh buffers, one launch, fences, inputs, outputs read
 //!   determinism  the same worker, the first draw once more in other poison              ── killed ── compared
@@ -14,9 +14,11 @@
 //! determinism  where a device can: the smallest case with threads in other orders                (order.rs)
 //! post-run     guards and inputs, after every launch of all of these
 //! ```
-//! A candidate's process starts after the reference's is gone and is gone before anything is compared, so that it
-//! can neither read an expected value nor see a verdict. It meets each case in a new process and each draw in buffers at
-//! new addresses.
+//! On a CPU a candidate's process starts after the reference's is gone and is gone before anything is compared, so that it
+//! can neither read an expected value nor see a verdict. It meets each case in a new process. On a GPU the device's own
+//! walls stand between processes, and no code of a candidate runs outside of its launches: there workers lie idle between
+//! their questions (`residents.rs`), and a candidate meets each case in a newly loaded module. Each draw has buffers at new
+//! addresses.
 
 use super::bench::{Bench, Run, poison};
 use super::compile::Compiled;
@@ -29,7 +31,7 @@ use super::stages::{Looked, Stages};
 use super::trial::{Sheet, Trial};
 use super::words::Words;
 use super::{beyond, order};
-use crate::backend::{Duty, Evaluation};
+use crate::backend::{Duty, Evaluation, Worker};
 use fleet_config::domain::{CaseKind, ClockOfRecord, OptionalStage, Picoseconds, Stage, ValidationStage};
 use ledger::entry::predicate::CaseEvidence;
 use std::collections::BTreeMap;
@@ -180,14 +182,42 @@ pub(super) struct Launched {
     pub guards: Picoseconds,
 }
 
-/// One worker over the given cases, each launch in fresh buffers, by case and draw. The process is gone when this
-/// returns.
+/// One worker over the given cases, each launch in fresh buffers, by case and draw. When this returns the process is gone,
+/// or waits as a resident for another question. Where a resident of the task's own fails, a new worker is asked the same: it
+/// is from another attempt, and the device may have lost it since.
 pub(super) fn launches(step: Step<'_>, party: Party, work: &[Work]) -> Result<Vec<Vec<Launched>>, Stop> {
+    let resident = work.first().and_then(|(place, _)| {
+        step.context.residents.take(&step.run(party, *place), &step.context.interrupt)
+    });
+    let is_resident = resident.is_some();
+    let launched = launches_in(step, party, work, resident);
+    match (&launched, party) {
+        (Err(Stop::Failed(failure)), Party::Reference | Party::Baseline)
+            if is_resident && !step.context.interrupt.asked() =>
+        {
+            let cause = failure.outcome.cause.as_ref().map_or("", |cause| cause.message.as_str());
+            tracing::debug!(cause, party = party.name(), "a resident failed; a new worker is asked");
+            launches_in(step, party, work, None)
+        }
+        (_, Party::Reference | Party::Baseline | Party::Candidate) => launched,
+    }
+}
+
+/// The same in `worker`, or in a new one.
+fn launches_in(
+    step: Step<'_>,
+    party: Party,
+    work: &[Work],
+    worker: Option<Box<dyn Worker>>,
+) -> Result<Vec<Vec<Launched>>, Stop> {
     let mut bench: Option<Bench<'_>> = None;
-    let launched = launch_all(step, party, work, &mut bench);
+    let launched = launch_all(step, party, work, worker, &mut bench);
     if let Some(mut bench) = bench {
         step.words.hear(party, || bench.printed());
-        bench.finish();
+        match launched {
+            Ok(_) => bench.leave(step.context),
+            Err(_) => bench.finish(),
+        }
     }
     launched
 }
@@ -196,6 +226,7 @@ fn launch_all<'a>(
     step: Step<'a>,
     party: Party,
     work: &[Work],
+    mut worker: Option<Box<dyn Worker>>,
     bench: &mut Option<Bench<'a>>,
 ) -> Result<Vec<Vec<Launched>>, Stop> {
     let clock = step.context.clock;
@@ -212,7 +243,13 @@ fn launch_all<'a>(
                     bench.reload(run, inputs, poison)?;
                     bench
                 }
-                None => bench.insert(Bench::open(step.context, run, inputs, poison)?),
+                None => {
+                    let opened = match worker.take() {
+                        Some(worker) => Bench::resume(worker, run, inputs, poison),
+                        None => Bench::open(step.context, run, inputs, poison),
+                    };
+                    bench.insert(opened?)
+                }
             };
             bench.launch()?;
             let checked = clock.now();

@@ -8,8 +8,8 @@ use agent_node::backend::Interrupt;
 use agent_node::backend::conformance::{Bed, Verdict, check};
 use agent_node::harness::harness;
 use agent_node::inventory::{Offer, Wish, cpu_offers};
-use agent_node::job::attempt;
 use agent_node::job::context::{Assignment, BlobFault, BlobSource, Context, Node};
+use agent_node::job::{Residents, attempt};
 use agent_node::machine_lock::MachineLock;
 use agent_node::measure::clock::SystemClock;
 use agent_node::sandbox::{Confinement, set_launcher};
@@ -156,6 +156,7 @@ fn run_checked(
         backend: place.offer.backend.as_ref(),
         hardware: &|| None,
         blobs: &shelf,
+        residents: &Residents::on(&place.offer.description),
         machine: &MachineLock::at(locks),
         clock: &SystemClock,
         folder: &folder,

@@ -10,6 +10,7 @@ use cudarc::driver::{DriverError, result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ffi::{CString, c_void};
+use std::rc::Rc;
 
 /// What the staging of a gather is overwritten with.
 const GATHERED: u8 = 0xff;
@@ -195,17 +196,18 @@ impl Device {
     pub(super) fn load(&self, cubin: &[u8], symbols: &[String]) -> Outcome<Vec<Function>> {
         // SAFETY: the image is a whole ELF file, checked by the supervisor before it was sent, and outlives the call.
         let module = call("cuModuleLoadData", unsafe { result::module::load_data(cubin.as_ptr().cast()) })?;
+        let module = Rc::new(Module(module));
         let find = |symbol: &String| {
             let name = CString::new(symbol.as_str());
             let name = name.map_err(|_| CallError::own("name a kernel", "its symbol has a NUL byte"))?;
-            // SAFETY: the module was just loaded and is never unloaded.
-            let raw = call("cuModuleGetFunction", unsafe { result::module::get_function(module, name) })?;
+            // SAFETY: the module was just loaded and stays as long as any of its functions.
+            let raw = call("cuModuleGetFunction", unsafe { result::module::get_function(module.0, name) })?;
             let attribute = |name| {
                 // SAFETY: the function belongs to the module.
                 call("cuFuncGetAttribute", unsafe { result::function::get_function_attribute(raw, name) })
             };
             let threads = attribute(FunctionAttribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?;
-            Ok(Function { raw, threads: threads.unsigned_abs() })
+            Ok(Function { raw, threads: threads.unsigned_abs(), _module: Rc::clone(&module) })
         };
         symbols.iter().map(find).collect()
     }
@@ -350,6 +352,19 @@ pub(super) struct Function {
     raw: sys::CUfunction,
     /// Threads that a block of it may have.
     pub threads: u32,
+    _module: Rc<Module>,
+}
+
+/// A loaded cubin with its global variables, unloaded with the last of its functions.
+#[derive(Debug)]
+struct Module(sys::CUmodule);
+
+impl Drop for Module {
+    fn drop(&mut self) {
+        // SAFETY: loaded by `Device::load`, and no function of it is left to be launched. After a fault the context is
+        // dead and refuses; it ends with the process.
+        let _ = unsafe { result::module::unload(self.0) };
+    }
 }
 
 /// Device memory, freed when dropped.

@@ -112,6 +112,11 @@ impl Process {
         Ok(process)
     }
 
+    /// Waits from now on end when `interrupt` says so.
+    pub(super) fn attend(&mut self, interrupt: &Interrupt) {
+        self.interrupt = interrupt.clone();
+    }
+
     /// What the worker found when it took the device.
     pub(super) fn facts(&self) -> Facts {
         self.facts.clone()

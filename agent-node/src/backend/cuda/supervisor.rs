@@ -17,7 +17,7 @@ use super::process::{About, Process, Source};
 use super::protocol::{Answer, ArgumentOrder, CacheOrder, Edges, Order, Seat, StepOrder};
 use super::standby::OPEN_LIMIT;
 use crate::backend::pair::Company;
-use crate::backend::{Argument, Evaluation, Failure, ResolvedStep, Worker, WorkerOptions};
+use crate::backend::{Argument, Evaluation, Failure, Interrupt, ResolvedStep, Worker, WorkerOptions};
 use crate::clock;
 use fleet_config::domain::{Facts, MemoryPlace, Milliseconds, Picoseconds, Stage};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -53,6 +53,8 @@ pub(super) struct CudaWorker {
     launch_limit: Milliseconds,
     memory: u64,
     prepared: Option<Evaluation>,
+    /// To load it once more.
+    cubin: Vec<u8>,
 }
 
 impl CudaWorker {
@@ -72,7 +74,6 @@ impl CudaWorker {
         home: Home<'_>,
         opening: Opening<'_>,
     ) -> Result<Self, Failure> {
-        let symbols = opening.description.kernels.iter().map(|kernel| kernel.symbol.clone()).collect();
         let worker = Self {
             process: Arc::clone(process),
             seat,
@@ -82,9 +83,16 @@ impl CudaWorker {
             launch_limit: opening.options.launch_limit,
             memory: opening.options.memory,
             prepared: None,
+            cubin: opening.cubin,
         };
-        worker.done(&Order::Load { seat, symbols }, &opening.cubin, OPEN_LIMIT)?;
+        worker.load()?;
         Ok(worker)
+    }
+
+    /// A module of its own in the process, in place of an earlier one.
+    fn load(&self) -> Result<(), Failure> {
+        let symbols = self.kernels.iter().map(|kernel| kernel.symbol.clone()).collect();
+        self.done(&Order::Load { seat: self.seat, symbols }, &self.cubin, OPEN_LIMIT)
     }
 
     fn process(&self) -> MutexGuard<'_, Process> {
@@ -184,6 +192,15 @@ impl Worker for CudaWorker {
             ))),
             answer => Err(self.process().unexpected(&answer)),
         }
+    }
+
+    fn attend(&mut self, interrupt: &Interrupt) {
+        self.process().attend(interrupt);
+    }
+
+    fn renew(&mut self) -> Result<(), Failure> {
+        self.prepared = None;
+        self.load()
     }
 
     fn read(&mut self, index: usize) -> Result<Vec<u8>, Failure> {

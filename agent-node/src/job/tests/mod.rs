@@ -2,6 +2,7 @@
 
 mod attempt;
 mod pair;
+mod residents;
 mod resolution;
 mod stages;
 mod world;

@@ -6,7 +6,7 @@ use crate::backend::{
     WorkerOptions,
 };
 use crate::job::context::{Assignment, BlobFault, BlobSource, Context, Hold, Machine, Node};
-use crate::job::{AttemptError, FinishedAttempt, attempt};
+use crate::job::{AttemptError, FinishedAttempt, Residents, attempt};
 use crate::measure::clock::Clock;
 use crate::sandbox::Confinement;
 use fleet_config::domain::*;
@@ -123,6 +123,7 @@ pub(super) struct World {
     /// The log line after which the attempt is cancelled.
     pub(super) cancel_after: Option<&'static str>,
     pub(super) disk: Disk,
+    pub(super) residents: Residents,
 }
 
 /// What goes wrong around the job.
@@ -171,7 +172,13 @@ impl World {
             clock: Arc::default(),
             cancel_after: None,
             disk: Disk::Fine,
+            residents: Residents::on(&device()),
         }
+    }
+
+    /// Gives the task another reference.
+    pub(super) fn reference(&mut self, source: &str) {
+        self.task.reference.source = tree(&mut self.blobs, source);
     }
 
     /// Gives the task another baseline.
@@ -228,6 +235,7 @@ impl World {
             backend: &backend,
             hardware: &|| None,
             blobs: self,
+            residents: &self.residents,
             machine: self,
             clock: self.clock.as_ref(),
             folder: folder.path(),
@@ -411,6 +419,7 @@ impl Device {
             output: 0,
             launches: 0,
             first: None,
+            is_resident: false,
         })
     }
 }
@@ -425,6 +434,8 @@ struct Memory {
     output: usize,
     launches: u32,
     first: Option<Vec<u8>>,
+    /// It has been kept from an earlier question.
+    is_resident: bool,
 }
 
 impl Memory {
@@ -476,7 +487,7 @@ impl Worker for Memory {
             slow *= 2;
         }
         self.clock.advance(Picoseconds(slow * 1_000_000_000));
-        if self.source.contains("crash") {
+        if self.source.contains("crash") || self.is_resident && self.source.contains("homesick") {
             return Err(failure(Status::RuntimeError, "run/fault"));
         }
         if self.source.contains("lost") {
@@ -547,6 +558,14 @@ impl Worker for Memory {
         if self.source.contains("overruns") {
             return Err(failure(Status::ContractViolation, "contract/fence"));
         }
+        Ok(())
+    }
+    fn attend(&mut self, _: &Interrupt) {
+        self.note("attend");
+        self.is_resident = true;
+    }
+    fn renew(&mut self) -> Result<(), Failure> {
+        (self.launches, self.first) = (0, None);
         Ok(())
     }
     fn finish(self: Box<Self>) {}
