@@ -47,6 +47,37 @@ fn every_path_in_the_documents_exists() {
     none("documents name files that do not exist", findings);
 }
 
+/// The texts that sources hand to clap as help, as they stand there.
+fn helps(source: &str) -> impl Iterator<Item = &str> {
+    let after = source.split("_help = \"").skip(1);
+    after.map(|rest| {
+        let end = rest.match_indices('"').find(|(at, _)| !rest[..*at].ends_with('\\'));
+        end.map_or(rest, |(at, _)| &rest[..at])
+    })
+}
+
+/// An example that cannot be run as it stands teaches nothing. A path with a star counts up to its folder.
+#[test]
+fn every_path_in_the_help_of_a_command_exists() {
+    let mut findings = Vec::new();
+    let mut seen = 0;
+    for source in files().into_iter().filter(|path| path.extension().is_some_and(|e| e == "rs")) {
+        let text = read(&source);
+        let words = helps(&text).flat_map(|help| help.split([' ', '\\', '`', ',', ')', '\n']));
+        let named = words.filter(|word| ["scripts/", "tests/", "docs/"].iter().any(|p| word.starts_with(p)));
+        for word in named.filter(|word| !word.contains(['<', '{', '$'])) {
+            seen += 1;
+            let path = Path::new(word.trim_end_matches(['.', ':', ';']));
+            let found = if word.contains('*') { path.parent().unwrap_or(path) } else { path };
+            if !root().join(found).exists() {
+                findings.push(format!("{}: {word}", source.display()));
+            }
+        }
+    }
+    assert!(seen > 5, "the helps of this house name files: {seen}");
+    none("help texts name files that do not exist", findings);
+}
+
 #[test]
 fn the_pages_of_the_house_are_there() {
     let pages = [

@@ -50,12 +50,11 @@ fn fleet(summary: &SummaryView) -> String {
 
 /// Whether it is worth waiting, and what a night brings.
 fn pace(pace: &PaceView) -> String {
-    let minutes = pace.seconds.div_ceil(60);
+    let PaceView { experiments, seconds, per_hour, per_night } = pace;
+    let experiments = counted(usize::try_from(*experiments).unwrap_or(usize::MAX), "experiment");
+    let (minutes, tenths) = (seconds / 60, seconds % 60 / 6);
     format!(
-        "pace         {} in the last {minutes} min: {} an hour, {} in a night of {NIGHT_HOURS} h if it goes on like that",
-        counted(usize::try_from(pace.experiments).unwrap_or(usize::MAX), "experiment"),
-        pace.per_hour,
-        pace.per_night
+        "pace         {experiments} in the last {minutes}.{tenths} min: {per_hour} an hour, {per_night} in a night of {NIGHT_HOURS} h if it goes on like that"
     )
 }
 
@@ -105,4 +104,16 @@ pub(crate) fn render(cells: &[CellView]) -> String {
     };
     let rows: Vec<_> = cells.iter().map(row).collect();
     table(&["CANDIDATE", "CLASS", "STATE", "DETAIL", "ATTEMPTS", "RECORD"], &rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pace_is_told_with_what_it_rests_on() {
+        let view = PaceView { experiments: 602, seconds: 251, per_hour: 8634, per_night: 69_075 };
+        let told = "pace         602 experiments in the last 4.1 min: 8634 an hour, 69075 in a night of 8 h if it goes on like that";
+        assert_eq!(pace(&view), told);
+    }
 }

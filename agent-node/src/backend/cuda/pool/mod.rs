@@ -27,6 +27,8 @@ pub(super) enum Use {
     Validating,
     /// Ours, and nothing else may run.
     Timing,
+    /// Ours until all that was begun on it is over.
+    Leaving,
 }
 
 /// How many stand by.
@@ -64,7 +66,7 @@ impl Stock {
     pub(super) fn next(&self) -> Next {
         let Self { target, started, entered, starting, entering, device } = *self;
         match device {
-            Use::Timing => return Next::Nothing,
+            Use::Timing | Use::Leaving => return Next::Nothing,
             Use::Idle | Use::Validating => {}
         }
         if started > 0 && entered + entering < target.contexts.min(target.workers) {
@@ -127,6 +129,21 @@ impl<M: Maker> Shared<M> {
     fn state(&self) -> MutexGuard<'_, State<M>> {
         // Every change is complete before anything can panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until a context may go: this node has the device, or nobody times on it.
+    fn leave_to_end(&self) -> Option<M::Leave> {
+        let mut state = self.state();
+        while state.device == Use::Idle && !state.stopped {
+            // Asked without the lock, which whoever begins to use the device needs.
+            drop(state);
+            let leave = self.maker.leave();
+            if leave.is_some() {
+                return leave;
+            }
+            state = self.wait(self.state(), ASK_EVERY);
+        }
+        None
     }
 
     fn wait<'s>(&self, state: MutexGuard<'s, State<M>>, at_most: Duration) -> MutexGuard<'s, State<M>> {
@@ -211,15 +228,18 @@ impl<M: Maker> Pool<M> {
         Some(guard)
     }
 
-    /// Lets `end` happen beside what comes next; timing waits for it.
+    /// Lets `end` happen beside what comes next, at a moment when nobody times: our own timing waits for it, and it waits for
+    /// that of others.
     pub(super) fn end_beside(&self, end: impl FnOnce() + Send + 'static) {
         self.shared.state().ending += 1;
         let ended = Ended { shared: Arc::clone(&self.shared) };
         let ending = std::thread::Builder::new().name("worker-end".to_owned());
         // Where no thread can be made the closure is dropped, and what it holds ends here.
         let _here = ending.spawn(move || {
-            let _ended = ended;
+            let leave = ended.shared.leave_to_end();
             end();
+            drop(leave);
+            drop(ended);
         });
     }
 
@@ -281,10 +301,12 @@ pub(super) struct InUse<M: Maker> {
 impl<M: Maker> Drop for InUse<M> {
     fn drop(&mut self) {
         let mut state = self.shared.state();
-        state.device = Use::Idle;
+        state.device = Use::Leaving;
+        self.shared.changed.notify_all();
         while !state.is_quiet() {
             state = self.shared.wait(state, ASK_EVERY);
         }
+        state.device = Use::Idle;
         drop(state);
         self.shared.changed.notify_all();
     }

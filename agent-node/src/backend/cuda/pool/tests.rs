@@ -21,6 +21,7 @@ fn contexts_come_first_up_to_their_number_and_nothing_is_done_while_something_is
         (stock(Use::Idle, 2, 1, 0, 0), Next::Enter),
         (stock(Use::Timing, 0, 0, 0, 0), Next::Nothing),
         (stock(Use::Timing, 3, 0, 0, 0), Next::Nothing),
+        (stock(Use::Leaving, 3, 0, 0, 0), Next::Nothing),
     ] {
         assert_eq!(stock.next(), wanted, "{stock:?}");
     }
@@ -56,7 +57,8 @@ struct Fake {
     crossed: Arc<AtomicBool>,
     alive: Arc<AtomicUsize>,
     is_broken: bool,
-    has_no_leave: bool,
+    /// Others have the machine.
+    taken: Arc<AtomicBool>,
 }
 
 struct Made(Arc<AtomicUsize>);
@@ -89,7 +91,7 @@ impl Maker for Fake {
         Ok(())
     }
     fn leave(&self) -> Option<()> {
-        (!self.has_no_leave).then_some(())
+        (!self.taken.load(Ordering::SeqCst)).then_some(())
     }
 }
 
@@ -176,7 +178,8 @@ fn what_cannot_be_made_is_not_tried_again_at_once() {
 
 #[test]
 fn a_machine_that_others_time_on_gets_no_stand_by() {
-    let fake = Fake { has_no_leave: true, ..Fake::default() };
+    let fake = Fake::default();
+    fake.taken.store(true, Ordering::SeqCst);
     let pool = Pool::new(fake.clone(), TARGET, 2);
     for _ in 0..1000 {
         std::thread::yield_now();
@@ -185,4 +188,28 @@ fn a_machine_that_others_time_on_gets_no_stand_by() {
     let held = pool.begin(Use::Validating, &|| false);
     until("an attempt of our own may", || full(&pool));
     drop(held);
+}
+
+#[test]
+fn a_worker_ends_when_others_do_not_time_or_the_device_is_ours() {
+    let fake = Fake::default();
+    let pool = Pool::new(fake.clone(), Target { workers: 0, contexts: 0 }, 1);
+    for is_ours in [false, true] {
+        fake.taken.store(true, Ordering::SeqCst);
+        let over = Arc::new(AtomicBool::new(false));
+        let ended = Arc::clone(&over);
+        pool.end_beside(move || ended.store(true, Ordering::SeqCst));
+        for _ in 0..1000 {
+            std::thread::yield_now();
+        }
+        assert!(!over.load(Ordering::SeqCst), "a context went while others timed");
+        if is_ours {
+            // The others may still time on another device of the machine.
+            drop(pool.begin(Use::Validating, &|| false));
+        } else {
+            fake.taken.store(false, Ordering::SeqCst);
+        }
+        until("it ends", || over.load(Ordering::SeqCst));
+        pool.settle();
+    }
 }

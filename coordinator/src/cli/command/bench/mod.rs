@@ -18,7 +18,7 @@ use std::path::PathBuf;
 pub(in crate::cli) enum BenchCommand {
     /// Latency and throughput of the running fleet with one candidate that is compiled already
     #[command(
-        after_help = "Example:\n  muster bench fleet saxpy scripts/sample-saxpy/candidates/wide.cu --on cpu:x86-64-v2,cpu:x86-64-v3"
+        after_help = "Example:\n  muster bench fleet saxpy-f32 scripts/sample-saxpy/candidates/vectorised.cu --on cpu:x86-64-v2,cpu:x86-64-v3"
     )]
     Fleet {
         /// Name, id or prefix of the id of the task
