@@ -4,7 +4,7 @@
 //! a value is handed over nor what it means, and whether an input was changed is seen after the launch.
 
 use super::EntryPoint;
-use super::lexer::{Kind, tokens};
+use super::lexer::{Kind, Token, tokens};
 use fleet_config::domain::KernelStep;
 use std::fmt::Write as _;
 
@@ -101,12 +101,33 @@ fn parameters(signature: &str, name: &str) -> Result<String, SignatureError> {
             ")" => depth = depth.checked_sub(1).ok_or_else(missing)?,
             _ => {}
         }
+        // On one line, a literal that a line break ended here would go on.
+        if matches!(token.kind, Kind::Literal | Kind::HeaderName) {
+            return Err(missing());
+        }
         if depth == 0 {
-            let text = signature.get(open.end..token.start).ok_or_else(missing)?;
-            return Ok(text.replace(['\n', '\r', '#', '\\'], " "));
+            let inside = tokens.iter().filter(|inner| inner.start >= open.end && inner.end <= token.start);
+            return Ok(on_one_line(signature, inside));
         }
     }
     Err(missing())
+}
+
+/// Tokens without the comments between them, apart where they were apart.
+fn on_one_line<'t>(source: &str, tokens: impl Iterator<Item = &'t Token>) -> String {
+    let mut text = String::new();
+    let mut end = None;
+    for token in tokens {
+        if end.is_some_and(|end| end != token.start) {
+            text.push(' ');
+        }
+        text.push_str(match token.text(source) {
+            "#" | "\\" => " ",
+            word => word,
+        });
+        end = Some(token.end);
+    }
+    text
 }
 
 #[cfg(test)]
@@ -122,6 +143,11 @@ mod tests {
         let text =
             "extern \"C\" __global__ void __launch_bounds__(256) f(const float* x, float (*y)[4], int n);";
         assert_eq!(parameters(text, "f").unwrap(), "const float* x, float (*y)[4], int n");
+        let commented = "void f(int a, // one )\n  ns::T b /* two\n ) */, int\\\n c)";
+        assert_eq!(parameters(commented, "f").unwrap(), "int a, ns::T b , int c");
+        for text in ["void f(int a = \"\n\", int b)", "void f(char a = ')')", "void f(int a\n\"\n)"] {
+            assert!(parameters(text, "f").is_err(), "{text}");
+        }
         for broken in ["extern \"C\" __global__ void f", "void f(int a", ""] {
             assert!(parameters(broken, "f").is_err(), "{broken}");
         }

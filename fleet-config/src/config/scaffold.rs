@@ -8,6 +8,8 @@ use std::fmt::Write as _;
 
 /// Sizes of the correctness case, taken in turn: odd, and no multiple of a warp or a tile.
 const ODD: [u32; 3] = [31, 37, 29];
+/// A name stands in expressions, which have a length of their own.
+const NAME_MAX: usize = 64;
 /// Size of every dimension of the performance case.
 const LARGE: u32 = 256;
 
@@ -30,7 +32,7 @@ pub fn scaffold(signature: &str, reference: &str, kernel: &str) -> Result<String
         let cause = format!("`{}` is of a type that is reserved", reserved.text);
         return Err(Refusal::new("task/signature", "--signature", cause, "Choose another element type."));
     }
-    let names = names(&declaration);
+    let names = names(&declaration)?;
     let dims = dims(&declaration, &names);
     let mut text = head(signature, &declaration.entry, &dims);
     for (parameter, name) in declaration.parameters.iter().zip(&names) {
@@ -46,15 +48,28 @@ pub fn scaffold(signature: &str, reference: &str, kernel: &str) -> Result<String
     Ok(text)
 }
 
-/// Every parameter's own name, or one by its position.
-fn names(declaration: &Declaration) -> Vec<String> {
-    let named = declaration.parameters.iter().enumerate();
-    named
-        .map(|(at, parameter)| match parameter.name.as_str() {
-            "" => format!("p{at}"),
-            name => name.to_owned(),
-        })
-        .collect()
+/// Every parameter's own name, or one by its position that no other has.
+fn names(declaration: &Declaration) -> Result<Vec<String>, Refusal> {
+    let refuse = |cause: String| {
+        Refusal::new("task/signature", "--signature", cause, "Give each parameter a short name of its own.")
+    };
+    let own: Vec<&str> = declaration.parameters.iter().map(|parameter| parameter.name.as_str()).collect();
+    let mut names = Vec::with_capacity(own.len());
+    for (at, name) in own.iter().enumerate() {
+        if name.len() > NAME_MAX {
+            let beginning: String = name.chars().take(16).collect();
+            return Err(refuse(format!("the name `{beginning}…` has more than {NAME_MAX} characters")));
+        }
+        if !name.is_empty() && own[..at].contains(name) {
+            return Err(refuse(format!("two parameters are called `{name}`")));
+        }
+        let mut name = if name.is_empty() { format!("p{at}") } else { (*name).to_owned() };
+        while own[at].is_empty() && own.contains(&name.as_str()) {
+            name.push('_');
+        }
+        names.push(name);
+    }
+    Ok(names)
 }
 
 /// The integer scalars are the dimensions; a kernel without any gets `n`.

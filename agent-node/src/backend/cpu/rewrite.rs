@@ -122,6 +122,10 @@ fn dynamic_shared(source: &str, tokens: &[Token], start: usize) -> Option<Change
     let mut kind = Vec::new();
     let mut at = start + 2;
     let name = loop {
+        // No type has a literal in it, and one may go over a line's end.
+        if matches!(tokens.get(at)?.kind, Kind::Literal | Kind::HeaderName) {
+            return None;
+        }
         match word(at) {
             // The runtime's buffer is aligned for every type; on the pointer the word would mean something else.
             "__align__" | "alignas" | "__attribute__" => at = after_parentheses(source, tokens, at + 1, end)?,
@@ -179,6 +183,8 @@ mod tests {
     #[test]
     fn dynamic_shared_memory_becomes_a_pointer_of_its_name_and_type() {
         const TAIL: &str = "__asm__(\"muster_dynamic_shared\") __attribute__((visibility(\"hidden\"), tls_model(\"local-dynamic\")));";
+        let literal = "extern __shared__ \"a\\\nb\" s[];\nint x;";
+        check(literal, literal);
         check("extern __shared__ float s[];", &format!("extern __thread float (* const s) {TAIL}"));
         check(
             "  extern __shared__ __align__(16) unsigned char raw[ ] ; int x;",

@@ -3,7 +3,7 @@
 use super::field::{Field, document};
 use crate::domain::{ElementType, Role, Special, SpecialValue};
 use crate::refusal::Refusal;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Bounds of one case: those of a task where it has them.
 const CONFIGS_MAX: usize = 256;
@@ -220,12 +220,26 @@ fn configs(root: &Field<'_>) -> Result<Vec<Config>, Refusal> {
     if list.is_empty() {
         return Err(field.refuse("a case has at least one config"));
     }
+    differ(&list)?;
     list.iter().map(config).collect()
+}
+
+/// Refuses a list of which two have one name.
+fn differ(list: &[Field<'_>]) -> Result<(), Refusal> {
+    let mut seen = BTreeSet::new();
+    for field in list {
+        let name = field.required("name")?;
+        if !seen.insert(name.text()?) {
+            return Err(name.refuse("another one before it has this name"));
+        }
+    }
+    Ok(())
 }
 
 fn config(field: &Field<'_>) -> Result<Config, Refusal> {
     let launch = field.required("launch")?;
     let arguments = field.required("args")?.list(ARGUMENTS_MAX)?;
+    differ(&arguments)?;
     Ok(Config {
         name: field.required("name")?.text()?,
         visible: field.optional("visible").map_or(Ok(true), |visible| visible.flag())?,

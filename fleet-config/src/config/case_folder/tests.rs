@@ -221,6 +221,8 @@ fn what_is_no_case_is_refused_with_its_place() {
     check(&|v| v["configs"] = json!([]), "case/field", "configs");
     check(&|v| v["configs"][0]["visible"] = json!(false), "case/no-visible", "configs");
     check(&|v| v["configs"][0]["args"][0]["dtype"] = json!("f8"), "case/field", "args[0].dtype");
+    check(&|v| v["configs"][0]["args"][1]["name"] = json!("x"), "case/field", "args[1].name");
+    check(&|v| v["configs"] = json!([v["configs"][0], v["configs"][0]]), "case/field", "configs[1].name");
     check(&|v| v["configs"][0]["args"][0]["role"] = json!("both"), "case/field", "role");
     check(&|v| v["configs"][0]["args"][0]["init"]["dist"] = json!("cauchy"), "case/field", "init.dist");
     check(&|v| v["configs"][0]["args"][0]["init"]["std"] = json!("wide"), "case/field", "init.std");

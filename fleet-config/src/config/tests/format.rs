@@ -75,6 +75,19 @@ fn the_scaffold_parses_and_lints() {
     let plain = "extern \"C\" __global__ void f(double*)";
     let draft = parse_task(&scaffold(plain, "r.cu", "k.cu").unwrap(), "task.toml").unwrap();
     assert_eq!(lint(&draft).refusals, []);
+    let unnamed = "extern \"C\" __global__ void f(double* p1, float*, int n, int N)";
+    let draft = parse_task(&scaffold(unnamed, "r.cu", "k.cu").unwrap(), "task.toml").unwrap();
+    assert_eq!(lint(&draft).refusals, []);
+    let names: Vec<&str> = draft.params.iter().map(|param| param.value.name.as_str()).collect();
+    assert_eq!(names, ["p1", "p1_", "n", "N"]);
+    let long = format!("extern \"C\" __global__ void f(double* y, int {})", "n".repeat(65));
+    let shared = "extern \"C\" __global__ void f(double* y, const int* y)";
+    for (bad, cause) in
+        [(long.as_str(), "more than 64 characters"), (shared, "two parameters are called `y`")]
+    {
+        let refusal = scaffold(bad, "r.cu", "k.cu").unwrap_err();
+        assert!(refusal.code == "task/signature" && refusal.cause.contains(cause), "{refusal}");
+    }
     for bad in ["void f(int n)", "extern \"C\" __global__ void f(const float* x)", ""] {
         assert_eq!(scaffold(bad, "r.cu", "k.cu").unwrap_err().code, "task/signature", "{bad}");
     }
