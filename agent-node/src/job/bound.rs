@@ -2,8 +2,10 @@
 //!
 //! An entry of the ledger has at most 32 KiB. A compiler quotes the candidate's own text, a child writes what it
 //! likes, and a source may have thousands of kernels with names of any length: without a bound a candidate could
-//! make its own verdict unsignable, and the fleet would try it again and again. Logs keep what is cut here.
+//! make its own verdict unsignable, and the fleet would try it again and again. So it is with numbers that no canonical form
+//! holds: a child may claim any address. Logs keep what is cut here.
 
+use fleet_config::domain::canonical::INTEGER_MAX;
 use fleet_config::domain::{Cause, MemoryPlace, Mismatch, Outcome, SourcePlace};
 use std::collections::BTreeMap;
 
@@ -16,7 +18,7 @@ const RESOURCES_MAX: usize = 3000;
 /// Digits of a number and what JSON puts around name and number.
 const RESOURCE_FRAME: usize = 24;
 
-/// The outcome with every text cut to [`TEXT_MAX`].
+/// The outcome with every text cut to [`TEXT_MAX`] and every number one that can be written.
 pub(super) fn outcome(mut outcome: Outcome) -> Outcome {
     clip(&mut outcome.hint);
     if let Some(cause) = &mut outcome.cause {
@@ -34,10 +36,17 @@ fn bound_cause(cause: &mut Cause) {
     if let Some(SourcePlace { file, line: _, column: _ }) = source {
         clip(file);
     }
-    if let Some(MemoryPlace { buffer, offset: _, size: _, place: _ }) = memory {
+    if let Some(MemoryPlace { buffer, offset, size, place: _ }) = memory {
         clip(buffer);
+        limit([size]);
+        let most = INTEGER_MAX.cast_signed();
+        *offset = (*offset).clamp(-most, most);
     }
-    if let Some(Mismatch { output, coordinates, expected, got, pattern, worst, .. }) = mismatch {
+    if let Some(Mismatch {
+        output, coordinates, expected, got, pattern, worst, index, count, total, ..
+    }) = mismatch
+    {
+        limit([index, count, total].into_iter().chain(&mut *coordinates));
         for text in [output, expected, got, pattern] {
             clip(text);
         }
@@ -46,7 +55,14 @@ fn bound_cause(cause: &mut Cause) {
             clip(&mut worst.expected);
             clip(&mut worst.got);
             worst.coordinates.truncate(COORDINATES_MAX);
+            limit([&mut worst.index].into_iter().chain(&mut worst.coordinates));
         }
+    }
+}
+
+fn limit<'n>(numbers: impl IntoIterator<Item = &'n mut u64>) {
+    for number in numbers {
+        *number = (*number).min(INTEGER_MAX);
     }
 }
 
@@ -72,14 +88,15 @@ pub(super) fn resources(all: BTreeMap<String, u64>) -> BTreeMap<String, u64> {
         }
         None => false,
     };
-    together.into_iter().chain(single).filter(fits).collect()
+    let kept = together.into_iter().chain(single).filter(fits);
+    kept.map(|(name, value)| (name, value.min(INTEGER_MAX))).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use fleet_config::config::TIMED_MAX;
-    use fleet_config::domain::canonical::{INTEGER_MAX, to_bytes};
+    use fleet_config::domain::canonical::to_bytes;
     use fleet_config::domain::{
         Blame, BlobRef, CaseTiming, Decimal, PartsPerBillion, Picoseconds, Stage, Status, Worst,
     };
@@ -102,18 +119,18 @@ mod tests {
         let mismatch = Mismatch {
             output: long.clone(),
             index: 0,
-            coordinates: vec![1; 1000],
+            coordinates: vec![u64::MAX; 1000],
             expected: long.clone(),
             got: long.clone(),
             absolute_error: Some(number),
             relative_error: None,
-            count: 1,
-            total: 1,
+            count: u64::MAX,
+            total: u64::MAX,
             pattern: long.clone(),
             worst: Some(worst),
         };
         let source = SourcePlace { file: long.clone(), line: 1, column: 1 };
-        let memory = MemoryPlace { buffer: long.clone(), offset: 0, size: 0, place: None };
+        let memory = MemoryPlace { buffer: long.clone(), offset: i64::MIN, size: u64::MAX, place: None };
         let told = Cause { code: long.clone(), message: long.clone(), ..Cause::default() };
         for cause in [
             Cause { source: Some(source), memory: Some(memory), vendor_code: Some(long.clone()), ..told },
@@ -122,7 +139,7 @@ mod tests {
             let made = Outcome::failed(Status::CompileError, Stage::Compile, Blame::Candidate, cause, &*long);
             let bytes = to_bytes(&outcome(made.clone())).unwrap();
             assert!(bytes.len() < SHARE, "{} bytes", bytes.len());
-            assert!(to_bytes(&made).unwrap().len() > SHARE);
+            assert!(to_bytes(&made).map_or(usize::MAX, |bytes| bytes.len()) > SHARE);
             assert_eq!(outcome(outcome(made.clone())), outcome(made));
         }
     }
@@ -170,6 +187,7 @@ mod tests {
     fn resources_of_all_kernels_stay_and_those_of_single_ones_as_far_as_they_fit() {
         let mut all = BTreeMap::from([("registers".to_owned(), 255), ("stack_bytes".to_owned(), 8)]);
         assert_eq!(resources(all.clone()), all);
+        assert_eq!(resources(BTreeMap::from([("spills".to_owned(), u64::MAX)]))["spills"], INTEGER_MAX);
         all.extend((0..5000).map(|kernel| (format!("kernel{kernel}.registers"), kernel)));
         all.insert(format!("{}.registers", "x".repeat(10_000)), 1);
         let kept = resources(all);

@@ -69,6 +69,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use validate::Step;
 use words::Words;
 
+/// An outcome as it goes into a record, for the fuzzer.
+#[doc(hidden)]
+pub fn bounded(outcome: fleet_config::domain::Outcome) -> fleet_config::domain::Outcome {
+    bound::outcome(outcome)
+}
+
 /// Why an attempt has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum AttemptError {

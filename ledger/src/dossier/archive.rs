@@ -190,8 +190,8 @@ mod tests {
     proptest! {
         #[test]
         fn a_changed_header_is_refused(at in 0..BLOCK, bit in 0..8_u8) {
-            // What stands behind the checksum's zero byte says nothing.
-            prop_assume!(at != CHECKSUM.0 + 7);
+            // The checksum's digits end at a zero or a blank, and what stands behind that says nothing.
+            prop_assume!(!(CHECKSUM.0 + 6..CHECKSUM.0 + 8).contains(&at));
             let mut packed = pack(&sample()).unwrap();
             packed[at] ^= 1 << bit;
             prop_assert_ne!(unpack(&packed).ok(), Some(sample()), "byte {}", at);

@@ -441,6 +441,11 @@ impl Worker for CpuWorker {
 /// File and line of an instruction, from the line tables of the artefact. The innermost frame in the candidate's own
 /// files counts: functions of the shim are inlined into it.
 pub(super) fn line_of(path: &Path, offset: u64) -> Option<SourcePlace> {
+    // The reader adds up what stands in the tables; where it minds an overflow there is no line to tell.
+    std::panic::catch_unwind(|| line_in_tables(path, offset)).ok().flatten()
+}
+
+fn line_in_tables(path: &Path, offset: u64) -> Option<SourcePlace> {
     let loader = addr2line::Loader::new(path).ok()?;
     let mut frames = loader.find_frames(offset).ok()?;
     while let Ok(Some(frame)) = frames.next() {
@@ -454,4 +459,31 @@ pub(super) fn line_of(path: &Path, offset: u64) -> Option<SourcePlace> {
         return Some(SourcePlace { file: file.to_owned(), line, column: location.column.unwrap_or(0) });
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::line_of;
+
+    /// A file in another format of objects, whose table of ranges ends beyond every address: found by fuzzing.
+    #[test]
+    fn damaged_line_tables_have_no_line() {
+        let mut file = vec![0_u8; 156];
+        for (at, bytes) in [
+            (0, &[76, 1][..]),
+            (127, &[1, 118, 1][..]),
+            (132, &[227, 227, 227, 227, 227][..]),
+            (141, &[227, 227, 227, 227][..]),
+            (147, &[5, 121, 10, 0, 1][..]),
+            (154, &[210, 233][..]),
+        ] {
+            file[at..at + bytes.len()].copy_from_slice(bytes);
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("artefact");
+        std::fs::write(&path, file).unwrap();
+        for offset in [0, 0x1eb, 0xff45, u64::MAX] {
+            assert_eq!(line_of(&path, offset), None);
+        }
+    }
 }

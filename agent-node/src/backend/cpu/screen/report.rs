@@ -5,6 +5,7 @@
 use crate::backend::cpu::fault::{Located, Report, explain};
 use crate::backend::cpu::supervisor::line_of;
 use crate::backend::{Evaluation, Failure, ResolvedStep};
+use fleet_config::domain::canonical::INTEGER_MAX;
 use fleet_config::domain::{LaunchPlace, MemoryPlace, SourcePlace};
 use std::path::Path;
 
@@ -113,7 +114,11 @@ impl View<'_> {
 
     /// Buffer or dynamic shared memory that `address` lies in or beside, with its size and the thread at fault.
     pub(super) fn memory(&self, address: u64, by: Option<LaunchPlace>) -> Option<MemoryPlace> {
-        let offset = |start: u64| i64::try_from(i128::from(address) - i128::from(start)).ok();
+        // An address is the program's own word too: what no record can hold is no place.
+        let offset = |start: u64| {
+            let offset = i64::try_from(i128::from(address) - i128::from(start)).ok();
+            offset.filter(|offset| offset.unsigned_abs() <= INTEGER_MAX)
+        };
         let distance = |(start, bytes): (u64, u64)| {
             // Start and size are the program's own word: their sum may be beyond every address.
             if address < start {
@@ -123,11 +128,12 @@ impl View<'_> {
             }
         };
         let named = self.facts.buffers.iter().zip(&self.evaluation.buffers);
-        let near = named.map(|(place, buffer)| (distance(*place), *place, &buffer.name));
+        let near = named.map(|(place, buffer)| (distance(*place), place.0, buffer));
         let nearest =
             near.filter(|(distance, _, _)| *distance < GUARD).min_by_key(|(distance, _, _)| *distance);
-        if let Some((_, (start, size), name)) = nearest {
-            return Some(MemoryPlace { buffer: name.clone(), offset: offset(start)?, size, place: by });
+        if let Some((_, start, buffer)) = nearest {
+            let (name, size) = (buffer.name.clone(), buffer.bytes);
+            return Some(MemoryPlace { buffer: name, offset: offset(start)?, size, place: by });
         }
         let (low, high) = self.facts.shared?;
         let size = self.evaluation.steps.iter().map(shared_bytes).max().unwrap_or(0);
