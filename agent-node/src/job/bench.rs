@@ -51,9 +51,7 @@ impl<'a> Bench<'a> {
             .backend
             .open(&context.device.id, run.artefact, &options)
             .map_err(|failure| dress(run, failure))?;
-        let mut bench = Self { run, inputs, poison, worker };
-        bench.load().map_err(|failure| dress(run, failure))?;
-        Ok(bench)
+        Self::resume(worker, run, inputs, poison)
     }
 
     /// The same in a process that has answered before.
